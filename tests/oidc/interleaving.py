@@ -35,21 +35,24 @@ class Gate:
 
 @dataclass(slots=True)
 class Held:
-    """A fault of the provider: its answer is right, and comes when the gate is opened.
+    """A fault of the provider: its answer is right, or `answer`, and comes when the gate is opened.
 
     `first` lets the provider do its work before it waits, as when the answer is slow on its way.
     """
 
     gate: Gate = field(default_factory=Gate)
     first: bool = False
+    answer: Response | None = None
 
     async def happen(self, answer: Answer) -> Response:
-        if self.first:
-            response = await answer()
-            await self.gate.passed()
-            return response
+        response = await answer() if self.first else self.answer
         await self.gate.passed()
-        return await answer()
+        return response or await answer()
+
+
+def held_outage() -> Held:
+    """The provider is unavailable, which is known when the gate is opened."""
+    return Held(answer=Response(status_code=503))
 
 
 @dataclass(frozen=True, slots=True)

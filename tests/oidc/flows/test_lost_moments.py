@@ -16,9 +16,7 @@ from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.session import rows
-from fastapi_oidc.session.cells import Cells, Turn
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import OAuthError, TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
@@ -34,7 +32,6 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser, with_gate
-from tests.oidc.virtual_time import VirtualTimeLoop
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
@@ -213,43 +210,6 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     assert answer.response().access_token == "for the API"
     judged.opened.set()
     await other
-
-
-def test_an_owner_whose_renewal_hangs_stays_the_owner() -> None:
-    loop = VirtualTimeLoop()
-    clock = Clock(read=lambda: 1_800_000_000 + loop.time())
-    store = MemoryStore(clock=clock)
-
-    class Hanging(MemoryStore):
-        writes = 0
-
-        async def read(self, keys: Any, /) -> Any:
-            return await store.read(keys)
-
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
-            self.writes += 1
-            if self.writes == 3:  # the second renewal
-                await asyncio.sleep(60)
-            return await store.swap(key, before, after)
-
-    async def story() -> None:
-        secret = "a secret of more than 32 characters for this test"
-        cells = [
-            Cells(each, KeyRing([secret]).sealer("row"), clock)
-            for each in (Hanging(clock=clock), store)
-        ]
-        mine = Row(content=b"session", expires_at=2_000_000_000)
-        await cells[1].move("session:a", lambda *_: mine)
-        owner, other = (Turn(each, "session:a", mine) for each in cells)
-        assert owner.owns(await owner.take())
-        async with owner.renewing():
-            while loop.time() < 3 * LEASE_SECONDS:
-                assert not other.owns(await other.take())
-                await other.pause()
-            owner.require_lease()
-
-    loop.run_until_complete(story())
-    loop.close()
 
 
 EIGHT_HOURS = 8 * 3600

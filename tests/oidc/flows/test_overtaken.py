@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, get_args
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from starlette.background import BackgroundTask
@@ -21,7 +22,6 @@ from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import row_key
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from fastapi_oidc.testing.faults import Answer
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -41,19 +41,8 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.flows.test_lost_moments import AS_BOB, STEP_UP, world_of
 from tests.oidc.flows.test_silent_login import silent_callback
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
-
-
-@dataclass(slots=True)
-class HeldOutage:
-    """A fault of the provider: it is unavailable, which is known when the gate is opened."""
-
-    gate: Gate = field(default_factory=Gate)
-
-    async def happen(self, _: Answer) -> Response:
-        await self.gate.passed()
-        return Response(status_code=503)
 
 
 class Repeating(MemoryStore):
@@ -67,6 +56,17 @@ class Repeating(MemoryStore):
             self.loses = False
             return await super().swap(key, before, after)
         return found
+
+
+async def leave_amid(world: World, browser: httpx.AsyncClient, url: str) -> None:
+    """The browser goes away while its code is exchanged, which goes on."""
+    held = Held()
+    world.op.faults.put("token", held)
+    leaving = begun(browser.get(url))
+    await held.gate.until_reached()
+    leaving.cancel()
+    held.gate.opened.set()
+    await others_have_run()
 
 
 @pytest.mark.parametrize("how", ["session", "user"])
@@ -83,14 +83,9 @@ async def test_a_login_that_ended_before_its_response_signs_nobody_in(mode: str,
         app.include_router(oidc.router, prefix="/auth")
 
     world, _ = world_of(mode, mount=mount)
-    browser, held = world.browser(), Held()
+    browser = world.browser()
     url = await callback_url(browser)
-    world.op.faults.put("token", held)
-    leaving = begun(browser.get(url))
-    await held.gate.until_reached()
-    leaving.cancel()
-    held.gate.opened.set()
-    await others_have_run()
+    await leave_amid(world, browser, url)
     assert world.event_names()[-1] == "login.succeeded"
     name = {"session_id": world.events[-1].session_id} if how == "session" else {"sub": "alice"}
     await world.oidc.revoke(**name)
@@ -108,14 +103,9 @@ async def test_a_login_that_cannot_be_judged_is_there_at_the_next_reload(mode: s
         app.add_route("/own", oidc.callback_handler(on_success=on_success))
 
     world, outage = fallible_world(mode, mount=mount)
-    browser, held = world.browser(), Held()
+    browser = world.browser()
     url = (await callback_url(browser)).replace("/auth/callback", "/own")
-    world.op.faults.put("token", held)
-    leaving = begun(browser.get(url))
-    await held.gate.until_reached()
-    leaving.cancel()
-    held.gate.opened.set()
-    await others_have_run()
+    await leave_amid(world, browser, url)
     outage.is_down = True
     assert (await browser.get(url)).status_code == 503
     outage.is_down = False
@@ -175,7 +165,7 @@ async def test_an_attempt_that_judges_otherwise_revokes_no_token_of_the_next_gen
 
 async def test_a_refresh_that_fails_after_a_sign_out_lets_nobody_in(mode: str) -> None:
     here, there = two_processes(mode)
-    browser, outage = await here.signed_in(), HeldOutage()
+    browser, outage = await here.signed_in(), held_outage()
     here.op.faults.put("token", outage)
     here.time.advance(SHORTLY_BEFORE_EXPIRY)
     late = begun(copy_of(browser, here).get("/me"))
@@ -217,7 +207,7 @@ async def test_a_session_that_is_used_while_its_idle_end_is_written_keeps_its_co
 
 async def test_a_step_up_does_not_fail_with_the_refresh_that_it_has_waited_for(mode: str) -> None:
     world, _ = world_of(mode)
-    browser, outage = await world.signed_in(), HeldOutage()
+    browser, outage = await world.signed_in(), held_outage()
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     url, tab = await callback_url(browser, STEP_UP), copy_of(browser, world)
     world.op.faults.put("token", outage)
@@ -314,18 +304,6 @@ def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
         endings.end_here("one", "signed_out")
         endings.end_here("one", reason)
         assert endings.here["one"].reason == "signed_out"
-
-
-async def test_a_refused_copy_is_no_end_of_its_session(mode: str) -> None:
-    world, _ = world_of(mode)
-    browser = await world.signed_in()
-    copy = copy_of(browser, world)
-    await browser.get(await callback_url(browser, STEP_UP))
-    assert await user(copy) is None
-    assert "session.ended" not in world.event_names()
-    await world.oidc.revoke(sub="alice")
-    assert await user(browser) is None
-    assert world.event_names().count("session.ended") == 1
 
 
 async def test_a_sign_out_after_the_response_of_a_login_ends_it_everywhere(mode: str) -> None:

@@ -48,32 +48,21 @@ async def test_the_same_callback_at_two_processes_steps_up_once(mode: str) -> No
     assert here.op.record.calls["token"] == 2
 
 
-async def test_copies_of_the_cookie_from_before_are_refused(mode: str) -> None:
-    """Somebody else may have one."""
+async def test_copies_of_the_cookie_from_before_are_refused_and_end_nothing(mode: str) -> None:
+    """Somebody else may have one; it signs nobody out, and is no end of its session."""
     here, there = two_processes(mode, mount=mount)
     browser = await here.signed_in()
-    copies = [copy_of(browser, world) for world in (here, there)]
+    copy, *copies = [copy_of(browser, world) for world in (there, here, there)]
     await browser.get(await callback_url(browser, STEP_UP))
-    assert [await user(each) for each in (*copies, browser)] == [None, None, "alice"]
     assert here.event_names()[2:5] == ["login.started", "session.refreshed", "login.succeeded"]
-
-
-async def test_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> None:
-    here, there = two_processes(mode, mount=mount)
-    browser = await here.signed_in()
-    copy = copy_of(browser, there)
-    await browser.get(await callback_url(browser, STEP_UP))
-    await signed_out(copy, **LOCAL)
-    assert await user(browser) == "alice"
-
-
-async def test_a_login_with_a_copy_of_the_cookie_from_before_signs_nobody_out(mode: str) -> None:
-    here, there = two_processes(mode, mount=mount)
-    browser = await here.signed_in()
-    copy = copy_of(browser, there)
-    await browser.get(await callback_url(browser, STEP_UP))
+    assert [await user(each) for each in (*copies, browser)] == [None, None, "alice"]
+    await signed_out(copy_of(copy, there), **LOCAL)
     await copy.get(await callback_url(copy))
     assert [await user(each) for each in (browser, copy)] == ["alice", "alice"]
+    assert "session.ended" not in here.event_names()
+    await here.oidc.revoke(sub="alice")
+    assert await user(browser) is None
+    assert here.event_names().count("session.ended") == 1
 
 
 @pytest.mark.parametrize("moment", ["afterwards", "meanwhile"])

@@ -28,10 +28,9 @@ from tests.oidc.flows.steps import (
     others_have_run,
     two_processes,
 )
-from tests.oidc.flows.test_overtaken import HeldOutage
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session, calling
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
 from tests.oidc.world import Time, World, make_world
 
 CALENDAR, MAIL = "https://calendar.test", "https://mail.test"
@@ -274,7 +273,7 @@ async def test_a_request_from_before_a_step_up_ends_no_shared_exchange(mode: str
 async def test_a_refresh_that_fails_after_the_end_of_its_session_gives_no_token(mode: str) -> None:
     """The session's own token could still be sent."""
     here, there = two_processes(mode)
-    browser, outage, api = await here.signed_in(), HeldOutage(), Api(here)
+    browser, outage, api = await here.signed_in(), held_outage(), Api(here)
 
     @here.app.get("/call")
     async def call(session: Session) -> int:

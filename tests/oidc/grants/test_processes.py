@@ -3,14 +3,12 @@
 A process that dies is one that never continues."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request
-from fastapi.responses import StreamingResponse
 
-from fastapi_oidc import OIDC, Code, IssuedToken, OIDCError, SessionError
+from fastapi_oidc import OIDC, Code, IssuedToken, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import TokenRevoked
@@ -20,11 +18,11 @@ from tests.oidc.flows.steps import (
     others_have_run,
     two_processes,
 )
-from tests.oidc.grants.api import Api, issued, session_id
+from tests.oidc.grants.api import issued, session_id
 from tests.oidc.grants.conftest import Session
 from tests.oidc.grants.test_downstream_apis import CALENDAR, GRANT_TYPES, described
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World
 
 NEARLY_EXPIRED = 250
 """Seconds after which a token of 300 is not valid for the next minute, and is not refreshed yet."""
@@ -116,44 +114,6 @@ async def test_a_forced_refresh_waits_for_an_apis_token_and_refreshes_then(
     await calendar
     assert (await refreshed).json() != before
     assert issued(here) == 2, "one for the API, one for the session"
-
-
-def mount_stream(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    async def statuses(session: Any) -> AsyncIterator[str]:
-        """One request to the API at once, and one when the token is nearly over."""
-        auth = oidc.auth(session)
-        for seconds in (0, NEARLY_EXPIRED):
-            app.state.world.time.advance(seconds)
-            try:
-                yield str(await app.state.api.status(auth))
-            except OIDCError as error:
-                yield str(error.code)
-
-    @app.get("/stream")
-    async def stream(session: Session) -> StreamingResponse:
-        async def lines() -> AsyncIterator[str]:
-            async for status in statuses(session):
-                yield f"{status}\n"
-
-        return StreamingResponse(lines())
-
-
-@pytest.fixture
-def world(mode: str) -> World:
-    world = make_world(mount=mount_stream, session_store="memory" if mode == "store" else None)
-    world.app.state.world, world.app.state.api = world, Api(world)
-    return world
-
-
-def expected(mode: str) -> list[str]:
-    return ["200", "200" if mode == "store" else str(Code.SESSION_RESPONSE_STARTED)]
-
-
-async def test_an_event_stream_refreshes_in_a_store_alone(world: World, mode: str) -> None:
-    browser = await world.signed_in()
-    response = await browser.get("/stream")
-    assert response.text.split() == expected(mode)
-    assert issued(world) == (mode == "store")
 
 
 async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used(

@@ -1,7 +1,6 @@
 """A cluster of three: one wait for each request, and what a node that is gone or mute costs."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,9 +9,7 @@ import pytest
 from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 
-from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.redis.store import NODE_SECONDS
 from tests.oidc.fleet.fleet import running_fleet
 from tests.oidc.fleet.test_redis_faults import assert_nobody_is_signed_out, assert_refreshed_once
 from tests.oidc.redis_topologies.cluster import Cluster
@@ -107,47 +104,6 @@ async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) 
     node = next(node for node in client.get_primaries() if node._connections)
     assert any(connection.is_connected for connection in node._connections)
     await client.aclose()
-
-
-async def assert_unavailable(store: RedisStore) -> float:
-    """The seconds that it took to say so."""
-    began = time.monotonic()
-    with pytest.raises(SessionError) as caught:
-        await store.read(KEYS)
-    assert caught.value.code is Code.SESSION_STORE_UNAVAILABLE
-    return time.monotonic() - began
-
-
-async def assert_found_again(store: RedisStore) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                assert await store.read(KEYS) == VALUES
-                return
-            except SessionError:
-                await asyncio.sleep(0.05)
-
-
-def node_of_value(cluster: Cluster) -> Server:
-    """The node that has the value of KEY."""
-    name = f"fastapi_oidc:{KEY}"
-    return next(node for node in cluster.nodes if name.encode() in node.command("KEYS", "*"))
-
-
-async def test_a_mute_node_costs_one_wait(cluster: Cluster) -> None:
-    async with store_of(cluster) as patient:
-        await put_one(patient)
-    store = RedisStore(cluster.url)
-    await assert_found_again(store)
-    node = node_of_value(cluster)
-    node.mute()
-    assert await assert_unavailable(store) >= NODE_SECONDS
-    waits = [await assert_unavailable(store) for _ in range(30)]
-    assert sum(waits) < 30 * NODE_SECONDS
-    node.unmute()
-    await asyncio.to_thread(cluster.until_whole)
-    await assert_found_again(store)
-    await store.aclose()
 
 
 FOR_A_NODE = "?socket_timeout=2"

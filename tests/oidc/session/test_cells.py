@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,7 +18,7 @@ from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import Copy
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, MemoryStore, Stored
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
 from tests.oidc.virtual_time import VirtualTimeLoop
@@ -155,6 +155,34 @@ def test_a_live_owner_keeps_its_row_over_an_outage_and_a_clock_that_jumps() -> N
         while not late.owns(await late.take()):
             await late.pause()
         assert place.loop.seconds - began_at <= VALID_TOKEN_PATIENCE, "one that comes late waits"
+
+    run(story)
+
+
+class Hanging(MemoryStore):
+    """The connection of one process, whose third write hangs."""
+
+    writes = 0
+
+    async def swap(self, *given: Any) -> Stored | None:
+        self.writes += 1
+        if self.writes == 3:
+            await asyncio.sleep(60)
+        return await super().swap(*given)
+
+
+def test_an_owner_whose_renewal_hangs_stays_the_owner() -> None:
+    async def story(place: Place) -> None:
+        store, other = Hanging(clock=place.clock), place.turn()
+        store._values = place.store._values
+        owner = Turn(Cells(store, KeyRing([SECRET]).sealer("row"), place.clock), KEY, IDLE)
+        await owner.take()
+        async with owner.renewing():
+            while place.loop.seconds < 3 * LEASE_SECONDS:
+                assert not other.owns(await other.take())
+                await other.pause()
+            owner.require_lease()
+        assert store.writes > 3
 
     run(story)
 

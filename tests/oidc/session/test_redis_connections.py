@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio import BlockingConnectionPool, Redis
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
@@ -67,17 +67,6 @@ async def test_a_command_that_waits_too_long_says_that_the_store_is_busy(redis_u
             await store.read([KEY])
     assert (caught.value.code, caught.value.status) == (Code.SESSION_STORE_UNAVAILABLE, 503)
     await client.aclose()
-
-
-async def test_the_nodes_of_a_cluster_are_asked_for_what_each_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def answered(_cluster: RedisCluster, names: list[str]) -> list[bytes]:
-        return [name.encode() for name in names]
-
-    monkeypatch.setattr(RedisCluster, "mget_nonatomic", answered)
-    store = RedisStore("redis+cluster://10.0.0.1", prefix="0123456789abcdef")
-    assert list(await store.read(["one", "two"])) == [b"one", b"two"]
 
 
 async def test_a_store_made_of_a_url_closes_what_it_opened(redis_url: str, prefix: str) -> None:
