@@ -16,8 +16,6 @@ from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, 
 from tests.oidc.fleet.worker_process import PATIENCE, Worker
 from tests.oidc.redis_topologies.servers import Server, program_of
 
-MODES = ["cookie", "store"]
-
 LONG_AFTER = 400
 """Seconds after a sign-in when the access token (300 s) is over."""
 
@@ -43,26 +41,19 @@ class Fleet:
         later.replace(self.clock_file)
 
     def workers(self, *each: dict[str, Any]) -> list[Worker]:
-        """Starts one worker for each of these differences, all at the same time.
-
-        `holds` holds refreshes, `next_version` seals as this version of the library does not, the
-        others are settings.
-        """
+        """Starts one worker for each of these settings, at once; `holds` holds refreshes."""
         started = [self._started(**differences) for differences in each]
         for worker in started:
             worker.wait_until_listening()
         return started
 
-    def _started(
-        self, *, holds: bool = False, next_version: bool = False, **settings: Any
-    ) -> Worker:
+    def _started(self, *, holds: bool = False, **settings: Any) -> Worker:
         configuration = {
             "settings": self.settings | settings,
             "redis_url": self.redis_url,
             "mode": self.mode,
             "clock_file": str(self.clock_file),
             "holds": holds,
-            "next_version": next_version,
         }
         number = len(list(self.folder.glob("worker-*.log")))
         worker = Worker(configuration, self.folder / f"worker-{number}.log")

@@ -25,11 +25,9 @@ from fastapi_oidc import (
     OIDCSession,
     OIDCSettings,
     PersistContext,
-    SessionError,
     StandardIdentity,
     require_auth,
 )
-from fastapi_oidc.session.sealing import Sealer
 
 Session = OIDCSession[StandardIdentity]
 
@@ -40,11 +38,8 @@ def application(
     mode: str,
     clock_file: str,
     holds: bool,
-    next_version: bool,
     say: Connection,
 ) -> FastAPI:
-    if next_version:
-        seal_as_the_next_version()
     oidc = OIDC(
         OIDCSettings(**settings),
         identity_type=StandardIdentity,
@@ -69,24 +64,6 @@ async def held_refresh(say: Connection, context: PersistContext[StandardIdentity
         say.send("held")
         await asyncio.Event().wait()
     return context.session
-
-
-def seal_as_the_next_version() -> None:
-    """From here on everything is sealed in a form that this version does not know; what this
-    version has sealed is opened too."""
-    encrypt, decrypt = Sealer.encrypt, Sealer.decrypt
-
-    def encrypt_next(sealer: Sealer, plaintext: bytes, *, name: str) -> bytes:
-        return encrypt(sealer, plaintext, name=f"next version of {name}")
-
-    def decrypt_either(sealer: Sealer, raw: bytes, *, name: str) -> bytes:
-        try:
-            return decrypt(sealer, raw, name=f"next version of {name}")
-        except SessionError:
-            return decrypt(sealer, raw, name=name)
-
-    Sealer.encrypt = encrypt_next  # type: ignore[method-assign, assignment]
-    Sealer.decrypt = decrypt_either  # type: ignore[method-assign, assignment]
 
 
 def reading(clock_file: Path) -> Callable[[], float]:

@@ -8,10 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
-from starlette.responses import PlainTextResponse
 
-from fastapi_oidc import OIDC, Code, OIDCError, PersistContext, SessionError, SignedIn
+from fastapi_oidc import Code, PersistContext, SessionError
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -25,7 +23,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Held, Raised, another_process, begun
-from tests.oidc.world import BASE_URL, LOGIN_URL, Time, make_world
+from tests.oidc.world import LOGIN_URL, Time, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
 
@@ -131,24 +129,6 @@ async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) ->
     assert (await sign_in(browser, STEP_UP, user="alice")).status_code == 200
     assert world.op.record.calls["revocation"] == 0
     assert [await generation(each) for each in (browser, copy)] == [0, None]
-
-
-async def test_on_success_and_on_failure_may_respond() -> None:
-    async def on_success(_request: Request, result: SignedIn[Any]) -> PlainTextResponse:
-        return PlainTextResponse(f"hello {result.session.identity.name}")
-
-    def on_failure(_request: Request, error: OIDCError) -> PlainTextResponse:
-        return PlainTextResponse(f"sorry: {error.code}", error.status)
-
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        app.router.routes.clear()
-        app.get("/in")(oidc.login_handler())
-        app.get("/back")(oidc.callback_handler(on_success=on_success, on_failure=on_failure))
-
-    world = make_world(client={"redirect_uris": [f"{BASE_URL}/back"]}, mount=mount)
-    assert (await sign_in(world.browser(), "/in", user="alice")).text == "hello Alice"
-    refused = await world.browser().get("/back?state=x")
-    assert refused.text == "sorry: authorization.transaction_missing"
 
 
 @pytest.mark.parametrize(("as_user", "is_revoked"), [("bob", True), ("alice", False)])

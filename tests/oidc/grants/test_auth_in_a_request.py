@@ -7,8 +7,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCSession, PersistContext, SessionError
-from fastapi_oidc.session.model import StandardIdentity
-from fastapi_oidc.testing import session_for, sign_in
+from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, generation
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
@@ -139,10 +138,3 @@ async def test_a_session_that_is_stored_without_its_token_says_so() -> None:
     with pytest.raises(ConfigurationError, match="before_session_persist removes"):
         await grant.access_token()
     assert issued(world) == 0
-
-
-def test_an_api_that_is_not_configured_is_refused() -> None:
-    world = calling_world()
-    session = session_for(StandardIdentity(sub="alice"))
-    with pytest.raises(ConfigurationError, match="none of downstream_apis has audience=x"):
-        world.oidc.auth(session, audience="x")

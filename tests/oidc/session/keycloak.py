@@ -1,11 +1,12 @@
 """A session as a Keycloak 26 realm makes it: its claims and lengths, random where it is random."""
 
-import base64
 import json
 import secrets
+from uuid import uuid4
 
 from pydantic import JsonValue
 
+from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from tests.oidc.session.examples import LIFETIME, NOW
 
@@ -25,11 +26,11 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
         "exp": NOW + 300,
         "iat": NOW,
         "auth_time": NOW - 1,
-        "jti": f"onrtac:{_uuid()}",
+        "jti": f"onrtac:{uuid4()}",
         "iss": ISSUER,
-        "sub": _uuid(),
+        "sub": str(uuid4()),
         "azp": "console",
-        "sid": _uuid(),
+        "sid": str(uuid4()),
         "acr": "1",
     }
     profile: dict[str, JsonValue] = {
@@ -48,11 +49,11 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
         },
     }
     id_claims = common | {
-        "jti": _uuid(),
+        "jti": str(uuid4()),
         "aud": "console",
         "typ": "ID",
-        "nonce": _random(32),
-        "at_hash": _random(16),
+        "nonce": secrets.token_urlsafe(32),
+        "at_hash": secrets.token_urlsafe(16),
         **granted,
         **profile,
     }
@@ -65,7 +66,7 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
         **profile,
     }
     refresh_claims = common | {
-        "jti": _uuid(),
+        "jti": str(uuid4()),
         "aud": ISSUER,
         "typ": "Offline",
         "scope": f"{scope} web-origins acr roles basic",
@@ -79,7 +80,7 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
         scope=tuple(scope.split()),
     )
     return OIDCSession(
-        id=_random(16),
+        id=secrets.token_urlsafe(16),
         issuer=ISSUER,
         client_id="console",
         sub=str(common["sub"]),
@@ -99,19 +100,6 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
 
 
 def _jwt(algorithm: str, claims: dict[str, JsonValue], *, signature_bytes: int) -> str:
-    header = {"alg": algorithm, "typ": "JWT", "kid": _random(32)}
+    header = {"alg": algorithm, "typ": "JWT", "kid": secrets.token_urlsafe(32)}
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in (header, claims)]
-    return ".".join(map(_base64url, [*parts, secrets.token_bytes(signature_bytes)]))
-
-
-def _base64url(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def _random(byte_count: int) -> str:
-    return _base64url(secrets.token_bytes(byte_count))
-
-
-def _uuid() -> str:
-    digits = secrets.token_hex(16)
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return ".".join(map(base64url.encode, [*parts, secrets.token_bytes(signature_bytes)]))

@@ -266,12 +266,3 @@ async def test_a_store_that_evicts_drops_the_value_that_ends_first(moving: Movab
     for key, second in (("a", 20), ("b", 10), ("c", 30)):
         assert await store.swap(key, b"", until(second)) is None
     assert await store.read(["a", "b", "c"]) == [b"one", b"", b"one"]
-
-
-@pytest.mark.parametrize("evicts", [False, True])
-async def test_values_that_have_ended_do_not_pile_up(moving: MovableClock, evicts: bool) -> None:
-    store = MemoryStore(clock=moving.clock, max_values=100, evicts=evicts)
-    for number in range(1000):
-        moving.second += 1
-        await store.swap(str(number), b"", Cell(b"one", int(moving.second) + 10))
-    assert len(store._values) <= 11

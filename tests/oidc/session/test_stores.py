@@ -1,12 +1,10 @@
 """The contract of `Store`, for every implementation."""
 
 import asyncio
-import multiprocessing
 import secrets
 import string
 import time
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -56,14 +54,18 @@ def shared_url(request: pytest.FixtureRequest, kind: str) -> str:
 
 
 @pytest.fixture(params=["memory", "own", *SHARED])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+def given(request: pytest.FixtureRequest) -> Any:
     match request.param:
         case "memory":
-            given: Any = MemoryStore()
+            return MemoryStore()
         case "own":
-            given = SlowDictionary()
+            return SlowDictionary()
         case kind:
-            given = shared_url(request, kind)
+            return shared_url(request, kind)
+
+
+@pytest.fixture
+async def store(given: Any) -> AsyncIterator[Store]:
     async with opened(store_of(given, Clock())) as store:
         yield store
 
@@ -197,45 +199,17 @@ def appending(item: bytes) -> Change:
     return lambda value, age: Cell(value + item, LATER)
 
 
-async def test_concurrent_movers_lose_nothing(store: Store, key: str) -> None:
+async def test_concurrent_movers_lose_nothing(given: Any, store: Store, key: str) -> None:
+    """Two stores on one server or file, as two processes have them."""
     items = [bytes([ord("a") + number]) for number in range(MOVERS)]
-    results = await asyncio.gather(
-        *(store.move(key, appending(item), known=b"" if item < b"f" else None) for item in items)
-    )
+    async with opened(store_of(given, Clock()) if isinstance(given, str) else store) as other:
+        moves = [
+            each.move(key, appending(item), known=b"" if item < b"f" else None)
+            for each, item in zip([store, other] * MOVERS, items, strict=False)
+        ]
+        results = await asyncio.gather(*moves)
     value = await found(store, key)
     assert sorted(value) == sorted(b"".join(items))
     assert sorted((each.value for each in results), key=len) == [
         value[: length + 1] for length in range(MOVERS)
     ]
-
-
-def append_from(given: str | Store, key: str, item: bytes) -> None:
-    """In an event loop of its own."""
-
-    async def run() -> None:
-        async with opened(store_of(given, Clock())) as store:
-            for _ in range(MOVERS):
-                await store.move(key, appending(item))
-
-    asyncio.run(run())
-
-
-@pytest.fixture(scope="module")
-def other_process() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        yield process
-
-
-@pytest.mark.parametrize("kind", SHARED)
-async def test_movers_of_two_processes_lose_nothing(
-    request: pytest.FixtureRequest, other_process: ProcessPoolExecutor, kind: str, key: str
-) -> None:
-    url = shared_url(request, kind)
-    async with opened(store_of(url, Clock())) as store:
-        there = other_process.submit(append_from, url, key, b"a")
-        while await store.read([key]) == [b""] and not there.done():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        for _ in range(MOVERS):
-            await store.move(key, appending(b"b"))
-        await asyncio.wrap_future(there)
-        assert sorted(await found(store, key)) == sorted((b"a" + b"b") * MOVERS)
