@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import httpx
+import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Clock, MemoryStore
+from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
+from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokensIssued
 from fastapi_oidc.testing.headless import _first_form
 from tests.oidc.interleaving import another_process
@@ -45,6 +47,35 @@ async def user(browser: httpx.AsyncClient) -> str | None:
     """The `sub` of the browser's session; None when it is not signed in."""
     answer = await browser.get("/me")
     return str(answer.json()["sub"]) if answer.status_code == 200 else None
+
+
+class Watched:
+    """A world that has every session that was loaded in it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.sessions: list[OIDCSession[Any]] = []
+        self.world: World = make_world(
+            load_request_data=lambda context: self.sessions.append(context.session), **options
+        )
+
+
+async def live_in(world: World, browser: httpx.AsyncClient) -> Live:
+    """The browser's session, as a request to the process finds it."""
+    cookies = {each.name: str(each.value) for each in browser.cookies.jar}
+    found = await world.oidc.runtime.party.sessions.find(cookies)
+    assert isinstance(found, Live)
+    return found
+
+
+def revoked_by(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tokens that the process revokes from now on."""
+    tokens: list[str] = []
+
+    async def noted(token: str, _: str) -> None:
+        tokens.append(token)
+
+    monkeypatch.setattr(world.oidc.runtime.party.provider, "revoke", noted)
+    return tokens
 
 
 def copy_of(browser: httpx.AsyncClient, world: World) -> httpx.AsyncClient:

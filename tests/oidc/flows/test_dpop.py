@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Annotated, Any
 
-import httpx
 import pytest
 from fastapi import Depends, FastAPI
 from starlette.responses import Response
@@ -26,16 +25,17 @@ from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LEASE,
     RETRY,
+    Watched,
     callback_url,
     copy_of,
     generation,
     others_have_run,
     refreshes,
-    shared_stores,
+    two_processes,
 )
-from tests.oidc.interleaving import Gate, Held, another_process, begun
+from tests.oidc.interleaving import Gate, Held, begun
 from tests.oidc.testing.bare_client import jwt_parts
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import World, make_world
 
 BOUND: dict[str, Any] = {
     "settings": {"client_secret": None, "dpop": True},
@@ -45,15 +45,6 @@ BOUND: dict[str, Any] = {
         "dpop_bound_access_tokens": True,
     },
 }
-
-
-def with_session(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    """The sessions that `/seen` has seen."""
-    app.state.seen = []
-
-    @app.get("/seen")
-    async def seen(session: Annotated[OIDCSession[Any], Depends(require_auth)]) -> None:
-        app.state.seen.append(session)
 
 
 CALENDAR = "https://calendar.test"
@@ -67,24 +58,14 @@ def with_calendar(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         await (await oidc.grant(session.id, resource=CALENDAR)).access_token()
 
 
-async def session_of(browser: httpx.AsyncClient, world: World) -> OIDCSession[Any]:
-    assert (await browser.get("/seen")).status_code == 200
-    session: OIDCSession[Any] = world.app.state.seen[-1]
-    return session
-
-
 @pytest.fixture
 def world(mode: str) -> World:
-    store = "memory" if mode == "store" else None
-    return make_world(mount=with_session, session_store=store, **BOUND)
+    return make_world(session_store="memory" if mode == "store" else None, **BOUND)
 
 
 @pytest.fixture
 def processes(mode: str) -> tuple[World, World]:
-    time = Time()
-    shared = shared_stores(mode, time)
-    here = make_world(mount=with_session, time=time, **BOUND, **shared)
-    return here, another_process(here, mount=with_session, **shared)
+    return two_processes(mode, **BOUND)
 
 
 def key_in(access_token: str) -> object:
@@ -92,8 +73,11 @@ def key_in(access_token: str) -> object:
     return jwt_parts(access_token)[1].get("cnf")
 
 
-async def test_tokens_are_bound_to_a_key_of_the_session(world: World) -> None:
-    session, other = [await session_of(await world.signed_in(), world) for _ in range(2)]
+async def test_tokens_are_bound_to_a_key_of_the_session(mode: str) -> None:
+    watched = Watched(session_store="memory" if mode == "store" else None, **BOUND)
+    for _ in range(2):
+        await watched.world.signed_in()
+    session, other = watched.sessions
     key = session.tokens.proof_key()
     assert key is not None
     assert session.tokens.token_type == "DPoP"
@@ -125,10 +109,11 @@ async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptu
 
 
 async def test_without_dpop_a_session_has_no_key_and_is_as_large_as_before() -> None:
-    world = make_world(mount=with_session)
-    session = await session_of(await world.signed_in(), world)
+    watched = Watched()
+    await watched.world.signed_in()
+    [session] = watched.sessions
     assert (session.tokens.dpop_key, session.tokens.proof_key()) == (None, None)
-    assert b"dpop" not in world.oidc.runtime.party.sessions.codec.encode(session)
+    assert b"dpop" not in watched.world.oidc.runtime.party.sessions.codec.encode(session)
 
 
 @dataclass(slots=True)
@@ -148,15 +133,11 @@ class DemandsNonce:
 class TestNonces:
     """RFC 9449 8 and 9."""
 
-    async def test_code_and_userinfo_are_sent_again_with_the_nonce(self, world: World) -> None:
+    async def test_code_and_userinfo_are_sent_again_with_the_nonce_once(self, world: World) -> None:
         world.op.dpop_nonce = "nonce-1"
         await world.signed_in()
         assert world.op.record.calls["token"] == world.op.record.calls["userinfo"] == 2
         assert len(world.op.record.of(TokensIssued)) == 1
-
-    async def test_the_nonce_is_remembered(self, world: World) -> None:
-        world.op.dpop_nonce = "nonce-1"
-        await world.signed_in()
         world.op.record.clear()
         await world.signed_in()
         assert world.op.record.calls["token"] == world.op.record.calls["userinfo"] == 1
@@ -169,22 +150,15 @@ class TestNonces:
         assert refreshes(world) == 1
         assert world.op.record.calls["token"] == 3
 
-    async def test_it_is_sent_again_once(self, world: World) -> None:
-        browser = await world.signed_in()
-        world.time.advance(AFTER_EXPIRY)
-        world.op.faults.put("token", DemandsNonce(), times=9)
-        assert (await browser.get("/me")).status_code == 503
-        assert world.op.record.calls["token"] == 3
-        world.op.faults.clear()
-        world.time.advance(RETRY)
-        assert await generation(browser) == 1
-
-    async def test_no_number_of_such_refusals_ends_a_session(self, world: World) -> None:
+    async def test_it_is_sent_again_once_and_no_number_of_such_refusals_ends_a_session(
+        self, world: World
+    ) -> None:
         browser = await world.signed_in()
         world.time.advance(AFTER_EXPIRY)
         world.op.faults.put("token", DemandsNonce(), times=99)
-        for _ in range(2 * REFUSALS_BEFORE_END):
+        for number in range(2 * REFUSALS_BEFORE_END):
             assert (await browser.get("/me")).status_code == 503
+            assert world.op.record.calls["token"] == 3 + 2 * number
             world.time.advance(LONGEST_BACKOFF)
         world.op.faults.clear()
         assert await generation(browser) == 1

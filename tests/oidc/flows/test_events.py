@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Code, Event, EventName, OIDCSession, SessionError
+from fastapi_oidc import Code, Event, EventName, SessionError
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.testing import ServerError, sign_in
+from tests.oidc.flows.steps import Watched
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 AT = 1_800_000_000
@@ -27,22 +28,13 @@ WARNINGS = {
 }
 
 
-class Watched:
-    """A world that knows the newest session that was loaded in it."""
-
-    def __init__(self, **options: Any) -> None:
-        self.sessions: list[OIDCSession[Any]] = []
-        self.world: World = make_world(
-            load_request_data=lambda context: self.sessions.append(context.session), **options
-        )
-
-    def last(self, name: str, *, named: bool = False) -> Event:
-        """The last event of this name, which is of this moment; `named`: and of the session."""
-        event = [event for event in self.world.events if event.name == name][-1]
-        assert event.at == self.world.time.now
-        session = self.sessions[-1] if named else None
-        assert session is None or (event.sub, event.session_id) == (session.sub, session.id)
-        return event
+def last(watched: Watched, name: str, *, named: bool = False) -> Event:
+    """The last event of this name, which is of this moment; `named`: and of the session."""
+    event = [event for event in watched.world.events if event.name == name][-1]
+    assert event.at == watched.world.time.now
+    session = watched.sessions[-1] if named else None
+    assert session is None or (event.sub, event.session_id) == (session.sub, session.id)
+    return event
 
 
 @pytest.mark.parametrize("name", EventName)
@@ -93,12 +85,12 @@ async def test_sign_out_and_its_return_are_announced() -> None:
     browser = await watched.world.signed_in()
     watched.world.op.faults.put("revocation", ServerError(), times=9)
     begun = await browser.post("/auth/logout", follow_redirects=False)
-    watched.last("logout.started", named=True)
-    failed = watched.last("logout.revocation_failed")
+    last(watched, "logout.started", named=True)
+    failed = last(watched, "logout.revocation_failed")
     assert (failed.session_id, failed.code) == (watched.sessions[-1].id, Code.PROVIDER_STATUS)
     back = await browser.get(begun.headers["location"], follow_redirects=False)
     await browser.get(back.headers["location"], follow_redirects=False)
-    watched.last("logout.returned")
+    last(watched, "logout.returned")
 
 
 async def test_back_channel_logout_names_user_and_sid() -> None:
@@ -106,7 +98,7 @@ async def test_back_channel_logout_names_user_and_sid() -> None:
     await watched.world.signed_in()
     watched.world.time.advance(5)
     await watched.world.op.log_out("alice")
-    event = watched.last("back_channel_logout.accepted")
+    event = last(watched, "back_channel_logout.accepted")
     assert (event.sub, event.sid) == ("alice", watched.sessions[-1].sid)
 
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Code
 from fastapi_oidc.testing import AnswerLost, Delay, SignedOut, TokenRevoked
-from tests.oidc.flows.steps import LOCAL, copy_of, signed_out, two_processes, user
+from tests.oidc.flows.steps import LOCAL, copy_of, revoked_by, signed_out, two_processes, user
 from tests.oidc.world import BASE_URL, World, make_world
 
 BACK = f"{BASE_URL}/auth/logged-out"
@@ -111,7 +111,6 @@ async def test_sign_out_revokes_the_newest_refresh_token(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by an old cookie in another process."""
-    revoked: list[str] = []
     tokens: list[str] = []
 
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -120,11 +119,7 @@ async def test_sign_out_revokes_the_newest_refresh_token(
             tokens.append((await oidc.refresh(request)).tokens.refresh_token or "")
 
     here, there = two_processes(mode, mount=mount)
-
-    async def noted(token: str, token_type_hint: str) -> None:
-        revoked.append(token)
-
-    monkeypatch.setattr(there.oidc.runtime.party.provider, "revoke", noted)
+    revoked = revoked_by(there, monkeypatch)
     browser = await here.signed_in()
     old = copy_of(browser, there)
     await browser.get("/refresh")

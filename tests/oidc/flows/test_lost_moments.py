@@ -27,6 +27,8 @@ from tests.oidc.flows.steps import (
     callback_url,
     copy_of,
     generation,
+    live_in,
+    revoked_by,
     stores_of,
     two_processes,
     user,
@@ -100,11 +102,8 @@ async def test_the_use_of_a_session_refreshed_meanwhile_is_of_the_new_one(mode: 
     browser = await world.signed_in()
     party = world.oidc.runtime.party
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
-    read = await party.sessions.find(dict(browser.cookies))
-    again = await party.sessions.find(dict(browser.cookies))
-    assert isinstance(read, Live)
-    assert isinstance(again, Live)
-    assert isinstance(await refresh(party, again), Refreshed)
+    read = await live_in(world, browser)
+    assert isinstance(await refresh(party, await live_in(world, browser)), Refreshed)
     touched = await party.sessions.touch(read)
     assert isinstance(touched, Live)
     assert touched.session.generation == touched.seen.row.generation == 1
@@ -116,21 +115,14 @@ async def test_a_sign_out_revokes_the_token_of_a_refresh_that_came_between(
 ) -> None:
     world, store = world_of(mode)
     there = another_process(world, **stores_of(mode, store))
-    browser, revoked = await world.signed_in(), list[str]()
-
-    async def revoke(token: str, _: str) -> None:
-        revoked.append(token)
-
-    monkeypatch.setattr(there.oidc.runtime.party.provider, "revoke", revoke)
+    browser, revoked = await world.signed_in(), revoked_by(there, monkeypatch)
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     store.nth, store.gate = 1, Gate()
     leaving = begun(copy_of(browser, there).post("/auth/logout", data=LOCAL))
     await store.gate.until_reached()
     refreshed = copy_of(browser, world)
     assert await generation(refreshed) == 1
-    cookies = {cookie.name: str(cookie.value) for cookie in refreshed.cookies.jar}
-    newest = await world.oidc.runtime.party.sessions.find(cookies)
-    assert isinstance(newest, Live)
+    newest = await live_in(world, refreshed)
     store.gate.opened.set()
     await leaving
     assert await user(refreshed) is None
@@ -194,9 +186,7 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     parties = [each.oidc.runtime.party for each in (world, there)]
     for party, gate in zip(parties, (sent, None), strict=True):
         monkeypatch.setattr(party.provider, "refresh", token_endpoint(gate))
-    lives = [await party.sessions.find(dict(browser.cookies)) for party in parties]
-    assert isinstance(lives[0], Live)
-    assert isinstance(lives[1], Live)
+    lives = [await live_in(each, browser) for each in (world, there)]
     mine = asyncio.create_task(refresh_for(parties[0], lives[0], api))
     await sent.until_reached()
     monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)

@@ -10,7 +10,6 @@ import pytest
 
 from fastapi_oidc import Clock
 from fastapi_oidc.flows import endings
-from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
 from tests.oidc.flows.steps import (
@@ -20,6 +19,8 @@ from tests.oidc.flows.steps import (
     closed_by_a_job,
     copy_of,
     generation,
+    live_in,
+    revoked_by,
     stores_of,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun
@@ -249,20 +250,13 @@ async def test_an_end_that_is_written_late_revokes_the_token_of_a_refresh_that_c
     stores[1]._values = stores[0]._values
     world = make_world(time=time, **stores_of(mode, stores[0]))
     there = another_process(world, **stores_of(mode, stores[1]))
-    browser, revoked = await world.signed_in(), list[str]()
-
-    async def revoke(token: str, _: str) -> None:
-        revoked.append(token)
-
-    monkeypatch.setattr(world.oidc.runtime.party.provider, "revoke", revoke)
+    browser, revoked = await world.signed_in(), revoked_by(world, monkeypatch)
     outages[0].is_down = True
     refreshed = copy_of(browser, there)
     await browser.post("/auth/logout", data=LOCAL)
     time.advance(AFTER_EXPIRY)
     assert await generation(refreshed) == 1
-    cookies = {cookie.name: str(cookie.value) for cookie in refreshed.cookies.jar}
-    newest = await there.oidc.runtime.party.sessions.find(cookies)
-    assert isinstance(newest, Live)
+    newest = await live_in(there, refreshed)
     outages[0].is_down = False
     await Place(world, outages[0], there).written()
     assert await generation(refreshed) is None

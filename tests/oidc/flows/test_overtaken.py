@@ -16,7 +16,6 @@ from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.resume import refresh_now
-from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import row_key
@@ -31,8 +30,10 @@ from tests.oidc.flows.steps import (
     callback_url,
     copy_of,
     generation,
+    live_in,
     others_have_run,
     returned,
+    revoked_by,
     signed_out,
     stores_of,
     two_processes,
@@ -193,8 +194,7 @@ async def test_a_session_that_is_used_while_its_idle_end_is_written_keeps_its_co
     browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
     world.time.advance(200)
     assert await generation(browser) == 0
-    live = await sessions.find(dict(browser.cookies))
-    assert isinstance(live, Live)
+    live = await live_in(world, browser)
     world.time.advance(1000)
     store.nth, store.gate = 1, Gate()
     idle = begun(browser.get("/me"))
@@ -252,8 +252,7 @@ async def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended(mode: 
     browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
     time.advance(SHORTLY_BEFORE_EXPIRY)
     assert await generation(browser) == 1
-    live = await sessions.find(dict(browser.cookies))
-    assert isinstance(live, Live)
+    live = await live_in(world, browser)
     store.loses = True
     row = await sessions.end(live.id, "signed_out", expires_at=live.session.last_end)
     assert not store.loses
@@ -264,8 +263,7 @@ async def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended(mode: 
 async def test_a_sign_out_beside_an_answer_of_another_release_succeeds(mode: str) -> None:
     world, _ = world_of(mode)
     browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
-    live = await sessions.find(dict(browser.cookies))
-    assert isinstance(live, Live)
+    live = await live_in(world, browser)
     answered = replace(sessions.base_of(live), answer=b"of another release")
     await sessions.cells.move(row_key(live.id), lambda *_: answered)
     answer = await signed_out(browser, **LOCAL)
@@ -278,14 +276,8 @@ async def test_an_answer_that_a_dead_attempt_has_left_is_revoked(
     mode: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, _ = world_of(mode)
-    browser, party, revoked = await world.signed_in(), world.oidc.runtime.party, list[str]()
-
-    async def revoke(token: str, _: str) -> None:
-        revoked.append(token)
-
-    monkeypatch.setattr(party.provider, "revoke", revoke)
-    live = await party.sessions.find(dict(browser.cookies))
-    assert isinstance(live, Live)
+    browser, party = await world.signed_in(), world.oidc.runtime.party
+    live, revoked = await live_in(world, browser), revoked_by(world, monkeypatch)
     body = b'{"access_token": "a", "token_type": "Bearer", "refresh_token": "left"}'
     answer = TokenAnswer(party.clock.now(), body).encode()
     answered = replace(party.sessions.base_of(live), answer=answer)

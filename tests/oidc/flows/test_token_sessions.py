@@ -8,7 +8,7 @@ import httpx
 
 from fastapi_oidc import Code, OIDCSession
 from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.steps import AFTER_EXPIRY, generation
+from tests.oidc.flows.steps import AFTER_EXPIRY, Watched, generation
 from tests.oidc.world import World, make_world
 
 TENANT, ANOTHER = str(uuid4()), str(uuid4())
@@ -16,29 +16,21 @@ AUDIENCE: dict[str, Any] = {"aud": ["app", "api"], "azp": "app", "auth_time": 1_
 MEMBERS = AUDIENCE | {"sid": "op-1"}
 
 
-class Watched:
-    """A world that has every session that was loaded in it."""
+def watched_world(**options: Any) -> Watched:
+    watched = Watched(settings={"trusted_id_token_audiences": ["api"]}, **options)
+    watched.world.op.edits.put("id_token", lambda said: said | MEMBERS)
+    return watched
 
-    def __init__(self, **options: Any) -> None:
-        self.sessions: list[OIDCSession[Any]] = []
-        options.setdefault("settings", {})["trusted_id_token_audiences"] = ["api"]
-        self.world: World = make_world(
-            load_request_data=lambda context: self.sessions.append(context.session), **options
-        )
-        self.world.op.edits.put("id_token", lambda said: said | MEMBERS)
 
-    async def signed_in(self) -> httpx.AsyncClient:
-        return await self.world.signed_in()
-
-    async def refreshed(self, browser: httpx.AsyncClient) -> OIDCSession[Any]:
-        self.world.time.advance(AFTER_EXPIRY)
-        assert await generation(browser) is not None
-        return self.sessions[-1]
+async def refreshed(watched: Watched, browser: httpx.AsyncClient) -> OIDCSession[Any]:
+    watched.world.time.advance(AFTER_EXPIRY)
+    assert await generation(browser) is not None
+    return watched.sessions[-1]
 
 
 async def test_login_takes_what_the_id_token_and_the_tokens_say() -> None:
-    watched = Watched()
-    await watched.signed_in()
+    watched = watched_world()
+    await watched.world.signed_in()
     session, now = watched.sessions[-1], int(watched.world.time.now)
     assert (session.issuer, session.client_id, session.sub) == ("https://op.test", "app", "alice")
     assert (session.sid, session.auth_time, session.azp) == ("op-1", 1_799_999_000, "app")
@@ -53,8 +45,8 @@ async def test_login_takes_what_the_id_token_and_the_tokens_say() -> None:
 
 
 async def test_refresh_takes_tokens_and_claims_and_keeps_the_rest() -> None:
-    watched = Watched()
-    browser = await watched.signed_in()
+    watched = watched_world()
+    browser = await watched.world.signed_in()
     before = watched.sessions[-1]
     nonce = before.nonce
     watched.world.op.edits.put(
@@ -63,7 +55,7 @@ async def test_refresh_takes_tokens_and_claims_and_keeps_the_rest() -> None:
     watched.world.op.edits.put(
         "token_response", lambda said: said | {"scope": "openid", "session_state": "new"}
     )
-    after = await watched.refreshed(browser)
+    after = await refreshed(watched, browser)
     assert (after.generation, after.refreshed_at) == (1, int(watched.world.time.now))
     assert (after.sid, after.claims["team"], after.session_state) == ("op-2", "blue", "new")
     assert after.former_sids == (before.sid,)
@@ -76,15 +68,15 @@ async def test_refresh_takes_tokens_and_claims_and_keeps_the_rest() -> None:
 
 async def test_what_a_token_response_leaves_out_stays_as_it_was() -> None:
     """RFC 6749 5.1 and 6."""
-    watched = Watched()
-    browser = await watched.signed_in()
+    watched = watched_world()
+    browser = await watched.world.signed_in()
     before = watched.sessions[-1]
     left_out = ("id_token", "refresh_token", "scope", "session_state", "expires_in")
     watched.world.op.edits.put(
         "token_response",
         lambda said: {name: value for name, value in said.items() if name not in left_out},
     )
-    after = await watched.refreshed(browser)
+    after = await refreshed(watched, browser)
     for name in ("id_token", "refresh_token", "scope"):
         assert getattr(after.tokens, name) == getattr(before.tokens, name)
     assert (after.claims, after.session_state) == (before.claims, before.session_state)
@@ -98,15 +90,15 @@ async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone()
         tokens = context.session.tokens.model_copy(update={"access_token": ""})
         return context.session.model_copy(update={"tokens": tokens})
 
-    watched = Watched(before_session_persist=without_access_token)
-    browser = await watched.signed_in()
+    watched = watched_world(before_session_persist=without_access_token)
+    browser = await watched.world.signed_in()
     before = watched.sessions[-1]
     nonce = before.nonce
     long = secrets.token_hex(3000)
     watched.world.op.edits.put(
         "id_token", lambda said: said | MEMBERS | {"nonce": nonce, "note": long}
     )
-    after = await watched.refreshed(browser)
+    after = await refreshed(watched, browser)
     assert (after.generation, after.claims, after.identity) == (1, before.claims, before.identity)
     assert after.tokens.id_token == before.tokens.id_token
     assert after.tokens.refresh_token != before.tokens.refresh_token
