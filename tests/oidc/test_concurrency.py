@@ -91,20 +91,6 @@ class TestSingleFlight:
         operation.release.set()
         await caller
 
-    async def test_each_event_loop_knows_its_own_operations(self) -> None:
-        flights, operation = SingleFlight[str, int](), Operation()
-        caller = await begun(flights, operation)
-
-        async def in_another_loop() -> int:
-            other = Operation()
-            other.release.set()
-            return await flights.run("one", other)
-
-        assert await asyncio.to_thread(asyncio.run, in_another_loop()) == 1
-        assert flights.is_running("one")
-        operation.release.set()
-        await caller
-
     def test_an_operation_of_an_event_loop_that_has_ended_is_not_joined(self) -> None:
         flights, operation = SingleFlight[str, int](), Operation()
         ended = asyncio.new_event_loop()
@@ -138,20 +124,6 @@ class TestSlots:
         ends.set()
         await asyncio.gather(*tasks)
         assert began == [0, 1, 2, 3, 4]
-
-    def test_each_event_loop_has_all_slots(self) -> None:
-        limit = slots(1)
-
-        async def waited_for() -> None:
-            holder = asyncio.create_task(slept())
-            await asyncio.gather(holder, slept())
-
-        async def slept() -> None:
-            async with limit.here():
-                await asyncio.sleep(0)
-
-        for _ in range(2):
-            asyncio.run(waited_for())
 
 
 class Later:

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.session.rows import LEASE_SECONDS
+from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
@@ -211,19 +212,30 @@ def test_another_process_goes_on_when_one_dies_or_stands_still_at_a_step_of_a_re
 
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.parametrize("process", [0, 1])
-@pytest.mark.parametrize("step", ["take", "token", "record", "provider", "finish"])
-def test_a_sign_out_at_any_step_of_a_refresh_wins(step: str, process: int, name: str) -> None:
-    """What the step has done is there, and the reply that says so comes after the sign-out."""
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        *product(["take", "token", "record", "provider", "finish"], [Fault.LATE_REPLY]),
+        ("token", Fault.LATE),
+    ],
+)
+def test_a_sign_out_at_any_step_of_a_refresh_wins(
+    step: str, fault: Fault, process: int, name: str
+) -> None:
+    """Also if the step was done, and the reply that says so comes after the sign-out."""
 
     def story(world: MachineWorld, alice: Browser) -> None:
         old = world.copy(alice)
         world.wait(30)
-        world.fail(0, step, Fault.LATE_REPLY)
+        world.fail(0, step, fault)
         world.begin("me", old, 0)
         assert not world.processes[0].faults[step], "the refresh has come to this step"
         world.begin("logout", alice, process)
+        revoked = len(world.op.record.of(TokenRevoked))
         world.open_gate()
         world.wait(80)
+        if (step, fault) == ("token", Fault.LATE_REPLY):
+            assert len(world.op.record.of(TokenRevoked)) == revoked + 1, "those of the reply"
         assert [world.asked("me", old, each) for each in (0, 1)] == [401, 401]
 
     play_story(MODES[name], story)

@@ -5,20 +5,18 @@ The client is public, so that the provider binds its refresh tokens too (RFC 944
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, DownstreamAPI, OIDCSession, PersistContext, require_auth
-from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc import OIDCSession, PersistContext
 from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
 from fastapi_oidc.flows.refresh import REFUSALS_BEFORE_END
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.testing import DevResource, TokensIssued
+from fastapi_oidc.testing import TokensIssued
 from fastapi_oidc.testing.faults import Answer
 from fastapi_oidc.testing.messages import Refusal
 from tests.oidc.flows.steps import (
@@ -45,17 +43,6 @@ BOUND: dict[str, Any] = {
         "dpop_bound_access_tokens": True,
     },
 }
-
-
-CALENDAR = "https://calendar.test"
-
-
-def with_calendar(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    """`/calendar` gets a token for another API."""
-
-    @app.get("/calendar")
-    async def calendar(session: Annotated[OIDCSession[Any], Depends(require_auth)]) -> None:
-        await (await oidc.grant(session.id, resource=CALENDAR)).access_token()
 
 
 @pytest.fixture
@@ -249,29 +236,6 @@ class TestNonces:
         assert world.op.record.calls["token"] == 2
         world.time.advance(RETRY)
         assert await generation(browser) == 1, "the application was started again"
-
-    async def test_nor_for_a_token_for_another_api(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When the time to wait for it is over."""
-
-        async def no_time(_tasks: object, _seconds: float) -> None: ...
-
-        monkeypatch.setattr(SingleFlight, "wait", no_time)
-        world = make_world(
-            **BOUND | {"settings": {**BOUND["settings"], "scope": ["openid", "offline_access"]}},
-            provider={"resources": [DevResource(CALENDAR)]},
-            downstream_apis=[DownstreamAPI(resource=CALENDAR, grant="refresh_token")],
-            session_store="memory",
-            mount=with_calendar,
-        )
-        browser, gate = await world.signed_in(), Gate()
-        world.op.faults.put("token", DemandsNonce(gate))
-        request = begun(browser.get("/calendar"))
-        await gate.until_reached()
-        await world.oidc.aclose()
-        gate.opened.set()
-        answer = await request
-        assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
-        assert (await browser.get("/calendar")).status_code == 200
 
 
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:

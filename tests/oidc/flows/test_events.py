@@ -16,7 +16,6 @@ from fastapi_oidc import Code, Event, EventName, SessionError
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.testing import ServerError, sign_in
-from tests.oidc.flows.steps import Watched
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 AT = 1_800_000_000
@@ -26,15 +25,6 @@ WARNINGS = {
     *("session.cookie_withheld", "logout.return_refused", "logout.revocation_failed"),
     *("back_channel_logout.refused", "request.refused"),
 }
-
-
-def last(watched: Watched, name: str, *, named: bool = False) -> Event:
-    """The last event of this name, which is of this moment; `named`: and of the session."""
-    event = [event for event in watched.world.events if event.name == name][-1]
-    assert event.at == watched.world.time.now
-    session = watched.sessions[-1] if named else None
-    assert session is None or (event.sub, event.session_id) == (session.sub, session.id)
-    return event
 
 
 @pytest.mark.parametrize("name", EventName)
@@ -80,26 +70,15 @@ def test_refusal_has_what_its_error_says() -> None:
     assert error.is_announced
 
 
-async def test_sign_out_and_its_return_are_announced() -> None:
-    watched = Watched()
-    browser = await watched.world.signed_in()
-    watched.world.op.faults.put("revocation", ServerError(), times=9)
-    begun = await browser.post("/auth/logout", follow_redirects=False)
-    last(watched, "logout.started", named=True)
-    failed = last(watched, "logout.revocation_failed")
-    assert (failed.session_id, failed.code) == (watched.sessions[-1].id, Code.PROVIDER_STATUS)
-    back = await browser.get(begun.headers["location"], follow_redirects=False)
-    await browser.get(back.headers["location"], follow_redirects=False)
-    last(watched, "logout.returned")
-
-
 async def test_back_channel_logout_names_user_and_sid() -> None:
-    watched = Watched()
-    await watched.world.signed_in()
-    watched.world.time.advance(5)
-    await watched.world.op.log_out("alice")
-    event = last(watched, "back_channel_logout.accepted")
-    assert (event.sub, event.sid) == ("alice", watched.sessions[-1].sid)
+    world = make_world()
+    await world.signed_in()
+    began = world.events[-1]
+    world.time.advance(5)
+    await world.op.log_out("alice")
+    event = world.events[-1]
+    assert (event.name, event.at) == ("back_channel_logout.accepted", world.time.now)
+    assert (event.sub, event.sid) == ("alice", began.sid)
 
 
 def advice(caplog: pytest.LogCaptureFixture) -> list[str]:

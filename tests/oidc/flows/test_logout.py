@@ -176,6 +176,7 @@ async def test_sign_out_goes_on_without_the_provider() -> None:
     failed = [event for event in world.events if event.name == "logout.revocation_failed"][-1]
     started = next(event for event in world.events if event.name == "logout.started")
     assert (failed.code, failed.session_id) == (Code.PROVIDER_UNREACHABLE, started.session_id)
+    assert started.sub == "alice"
 
 
 async def test_sign_out_waits_two_seconds_for_the_provider() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fastapi_oidc import Clock
 from fastapi_oidc.flows import endings
-from fastapi_oidc.testing import TokenRevoked, sign_in
+from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -24,7 +24,7 @@ from tests.oidc.flows.steps import (
     stores_of,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import Time, World, make_world
 
 
 @dataclass(slots=True)
@@ -169,23 +169,15 @@ async def test_request_without_its_store_is_503_and_signs_nobody_out(place: Plac
     assert await generation(browser) == 0
 
 
-async def test_login_without_its_store_signs_nobody_in(place: Place) -> None:
-    place.outage.is_down = True
-    browser = place.world.browser()
-    answer = await sign_in(browser, LOGIN_URL, user="alice")
-    assert answer.status_code == 503
-    place.outage.is_down = False
-    assert await generation(browser) is None
-    assert await generation(await place.world.signed_in()) == 0
-
-
-async def test_login_whose_store_is_back_at_the_reload_signs_in(place: Place) -> None:
+async def test_login_without_its_store_signs_nobody_in_before_the_reload(place: Place) -> None:
     """Its code was not sent."""
     browser = place.world.browser()
     url = await callback_url(browser)
     place.outage.is_down = True
+    assert (await browser.get("/auth/login")).status_code == 503
     assert (await browser.get(url)).status_code == 503
     place.outage.is_down = False
+    assert await generation(browser) is None
     assert (await browser.get(url)).status_code == 200
     assert await generation(browser) == 0
     assert place.world.op.record.calls["token"] == 1

@@ -26,16 +26,6 @@ EIGHT_HOURS = 8 * 3600
 """The usual `session_lifetime`."""
 
 
-async def test_session_is_refreshed_shortly_before_its_access_token_expires(world: World) -> None:
-    browser = await world.signed_in()
-    assert "set-cookie" not in (await browser.get("/me")).headers, "it is fresh"
-    assert refreshes(world) == 0
-    world.time.advance(SHORTLY_BEFORE_EXPIRY)
-    assert [await generation(browser) for _ in range(3)] == [1, 1, 1]
-    assert refreshes(world) == 1
-    assert world.event_names()[-1] == "session.refreshed"
-
-
 @pytest.mark.parametrize(
     ("lifetime", "margin", "steps"),
     [
@@ -76,20 +66,6 @@ async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None
     assert await generation(browser) == 0
     world.time.advance(100)
     assert await generation(browser) == 1
-
-
-async def test_refresh_on_demand_asks_the_provider_whatever_the_time(world: World) -> None:
-    mounted: dict[str, Any] = {}
-
-    @world.app.get("/refresh")
-    async def refresh_now(request: Request) -> object:
-        mounted["session"] = session = await world.oidc.refresh(request)
-        return {"generation": session.generation}
-
-    browser = await world.signed_in()
-    for expected in (1, 2):
-        assert (await browser.get("/refresh")).json() == {"generation": expected}
-        assert await generation(browser) == expected
 
 
 async def test_refresh_on_demand_needs_a_refresh_token() -> None:

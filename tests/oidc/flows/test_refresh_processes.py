@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from fastapi_oidc import MemoryStore
-from fastapi_oidc.testing import OAuthError, ServerError, TokenRevoked
+from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
-    LOCAL,
     RETRY,
     connected,
     copy_of,
@@ -110,29 +109,3 @@ async def test_a_row_that_is_lost_after_a_refresh_loses_no_tokens_of_a_cookie() 
     assert (await refreshing).json()["generation"] == 1
     assert await generation(browser) == 1
     assert refreshes(world) == presented(world) == 1
-
-
-@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])
-@pytest.mark.parametrize("first", [False, True], ids=["before", "after"])
-async def test_sign_out_while_the_provider_responds_wins(
-    processes: tuple[World, World], elsewhere: bool, first: bool
-) -> None:
-    """Before and after the provider has used the refresh token."""
-    here, there = processes
-    browser, held = await here.signed_in(), Held(first=first)
-    here.op.faults.put("token", held)
-    here.time.advance(AFTER_EXPIRY)
-    refreshing = begun(copy_of(browser, here).get("/me"))
-    await held.gate.until_reached()
-    await copy_of(browser, there if elsewhere else here).post("/auth/logout", data=LOCAL)
-    revoked = len(here.op.record.of(TokenRevoked))
-    held.gate.opened.set()
-    answer = await refreshing
-    assert answer.status_code == 401
-    assert "set-cookie" not in answer.headers
-    if first:
-        assert len(here.op.record.of(TokenRevoked)) == revoked + 1, "the new tokens are given back"
-    for seconds in (0, 300):
-        here.time.advance(seconds)
-        for world in processes:
-            assert await generation(copy_of(browser, world)) is None

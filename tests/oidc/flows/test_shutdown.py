@@ -8,7 +8,6 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc import MemoryStore
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.flows import relying_party
 from fastapi_oidc.flows.callback import longest_login
@@ -19,7 +18,6 @@ from tests.oidc.flows.steps import (
     generation,
     others_have_run,
     refreshes,
-    stores_of,
 )
 from tests.oidc.interleaving import Gate, Held, begun
 from tests.oidc.world import BASE_URL, World, make_world
@@ -104,38 +102,6 @@ async def test_refresh_that_has_not_begun_is_not_sent(
     assert [await generation(browser) for browser in (first, second)] == [1, 1]
 
 
-class ClosingStore(MemoryStore):
-    """Notes that it was closed, or fails at it."""
-
-    def __init__(self, fails: bool) -> None:
-        super().__init__()
-        self.is_closed, self._fails = False, fails
-
-    async def aclose(self) -> None:
-        self.is_closed = True
-        if self._fails:
-            raise RuntimeError("store")
-
-
-@pytest.mark.parametrize("failing", ["provider", "store"])
-async def test_everything_is_closed_when_something_cannot_be(
-    mode: str, failing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, closed = ClosingStore(failing == "store"), asyncio.Event()
-    world = make_world(**stores_of(mode, store))
-
-    async def close_provider() -> None:
-        closed.set()
-        if failing == "provider":
-            raise RuntimeError("provider")
-
-    monkeypatch.setattr(world.oidc.registrations.engine.network, "aclose", close_provider)
-    with pytest.raises(RuntimeError, match=failing):
-        await world.oidc.aclose()
-    assert store.is_closed
-    assert closed.is_set()
-
-
 async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,21 +114,6 @@ async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
     await closed_by_a_job(world)
     gate.opened.set()
     assert (await refreshing).json()["generation"] == 1
-
-
-async def test_a_job_in_a_thread_that_ends_stops_no_look_for_an_endpoint_of_the_provider(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api, gate = world.oidc.api("https://api.test", introspect=True), Gate()
-    monkeypatch.setattr(world.oidc.runtime.party.provider, "metadata", gate.passed)
-    api.look([], [])
-    await gate.until_reached()
-    await closed_by_a_job(world)
-    looking = api._looking
-    assert looking is not None
-    assert not looking.cancelling()
-    await api.stop_looking()
-    assert looking.cancelled()
 
 
 async def test_a_server_that_runs_no_lifespan_is_told_once(

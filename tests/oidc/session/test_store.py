@@ -100,18 +100,14 @@ ONE, TWO = Cell(b"one", LATER), Cell(b"two", LATER)
 
 
 class Watched(MemoryStore):
-    """Notes what it is asked; `meanwhile` is what another process stores before each swap."""
+    """Notes what it is asked."""
 
-    def __init__(self, moving: MovableClock, *meanwhile: bytes) -> None:
+    def __init__(self, moving: MovableClock) -> None:
         super().__init__(clock=moving.clock)
         self.asked: list[tuple[bytes | None, bytes]] = []
-        self.meanwhile = list(meanwhile)
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         self.asked.append((before, after.value))
-        if self.meanwhile and before is not None:
-            value, other = (await self.read([key]))[0], self.meanwhile.pop(0)
-            await super().swap(key, value, Cell(other, LATER))
         return await super().swap(key, before, after)
 
 
