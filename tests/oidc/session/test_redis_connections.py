@@ -15,22 +15,22 @@ from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_on
 from tests.redis_server import running_redis
 
 
-class Commands:
-    """Commands that end when the test says so, and count how many run at a time."""
+async def most_at_once(store: RedisStore, expected: int) -> int:
+    """Of many commands, which end when so many as are expected have begun."""
+    under_way, most = 0, 0
+    begun = asyncio.Event()
 
-    def __init__(self, expected: int = 1) -> None:
-        self.expected, self.reached = expected, asyncio.Event()
-        self.under_way = self.most_at_once = self.ended = 0
-        self.go_on = asyncio.Event()
+    async def command(_client: Redis) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == expected:
+            begun.set()
+        await begun.wait()
+        under_way -= 1
 
-    async def __call__(self, client: Redis) -> None:
-        self.under_way += 1
-        self.most_at_once = max(self.most_at_once, self.under_way)
-        if self.under_way == self.expected:
-            self.reached.set()
-        await self.go_on.wait()
-        self.under_way -= 1
-        self.ended += 1
+    await asyncio.gather(*(store._run(command, "wait") for _ in range(120)))
+    return most
 
 
 @pytest.mark.parametrize(("allowed", "at_once"), [(100, 50), (8, 4), (1, 1), (2**31, 50)])
@@ -38,25 +38,14 @@ async def test_a_pool_that_raises_is_used_by_half_and_by_fifty_at_the_most(
     redis_url: str, allowed: int, at_once: int
 ) -> None:
     client = Redis.from_url(redis_url, max_connections=allowed)
-    commands, store = Commands(at_once), RedisStore(client)
-    running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(120)]
-    await commands.reached.wait()
-    commands.go_on.set()
-    await asyncio.gather(*running)
-    assert (commands.most_at_once, commands.ended) == (at_once, 120)
+    assert await most_at_once(RedisStore(client), at_once) == at_once
     await client.aclose()
 
 
 async def test_a_pool_that_waits_or_is_of_the_store_is_used_as_it_is(redis_url: str) -> None:
     pool = BlockingConnectionPool.from_url(redis_url, max_connections=7)
-    stores = RedisStore(Redis(connection_pool=pool)), RedisStore(redis_url, max_connections=7)
-    for store in stores:
-        commands = Commands(7)
-        running = [asyncio.create_task(store._run(commands, "wait")) for _ in range(30)]
-        await commands.reached.wait()
-        commands.go_on.set()
-        await asyncio.gather(*running)
-        assert (commands.most_at_once, commands.ended) == (7, 30)
+    assert await most_at_once(RedisStore(Redis(connection_pool=pool)), 7) == 7
+    assert await most_at_once(RedisStore(redis_url, max_connections=7), 7) == 7
 
 
 async def test_a_command_that_waits_too_long_says_that_the_store_is_busy(redis_url: str) -> None:
@@ -121,6 +110,7 @@ REFUSING = [
     ("unix://app:right@", "ACL SETUSER app on >right +hello +get ~*", "NoPermissionError"),
     ("unix://", "CONFIG SET maxmemory 1", "OutOfMemoryError"),
     ("unix://", "REPLICAOF 127.0.0.1 1", "ReadOnlyError"),
+    ("unix://", "CONFIG SET min-replicas-to-write 1", "ResponseError"),
 ]
 
 
