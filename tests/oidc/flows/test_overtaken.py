@@ -371,8 +371,7 @@ async def test_whoever_is_revoked_before_a_refresh_is_finished_gets_no_page(
     """Also after each command; the request that has all replies was there before."""
     here, link, there = watched_processes(mode)
     browser = await here.signed_in()
-    live = await here.oidc.runtime.party.sessions.find(dict(browser.cookies))
-    assert isinstance(live, Live)
+    live = await live_in(here, browser)
     named = {"session_id": live.id, "sub": live.session.sub, "sid": live.session.sid or ""}
     here.time.advance(AFTER_EXPIRY)
 
