@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import httpx
 
 NAME = "calendar.internal"
-PATIENCE = 20
+PATIENCE = 60
 
 
 @dataclass(slots=True)

@@ -25,8 +25,8 @@ from tests.oidc.broker.streams import Stream, is_cut, streaming
 from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
-PATIENCE = 30
-GUESTS, CALLS = 50, 4
+PATIENCE = 60
+GUESTS, CALLS = 24, 4
 
 
 @dataclass(slots=True)
@@ -54,7 +54,9 @@ class Plane:
 
     def browser(self) -> httpx.AsyncClient:
         mounts = {BASE_URL: httpx.ASGITransport(self.app)}
-        return httpx.AsyncClient(base_url=BASE_URL, mounts=mounts, follow_redirects=True)
+        return httpx.AsyncClient(
+            base_url=BASE_URL, mounts=mounts, follow_redirects=True, timeout=PATIENCE
+        )
 
     async def signed_in(self, browser: httpx.AsyncClient, user: str) -> OIDCSession[Any]:
         await sign_in(browser, "/auth/login?return_to=/me", user=user)
@@ -117,6 +119,7 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
             "cookie_secret": secrets.token_urlsafe(32),
             "base_url": BASE_URL,
             "allow_insecure_http": True,
+            "provider_timeout": PATIENCE,
         }
         oidc = OIDC(OIDCSettings(**settings), session_store=redis_url, downstream_apis=APIS)
         app = application(oidc, None, {})

@@ -34,7 +34,6 @@ def answer_of(page: str, cookies: httpx.Cookies, message: str, origin: str) -> l
         [node, "--input-type=module", "--eval", BROWSER, arguments],
         capture_output=True,
         check=True,
-        timeout=30,
     )
     answer: list[str] = json.loads(run.stdout)
     return answer

@@ -65,7 +65,8 @@ async def browser_of_the_application(
     oidc = OIDC(OIDCSettings(), **options)
     transport = httpx.ASGITransport(application(oidc, None, {}))
     here = {exported(lines)["OIDC_BASE_URL"]: transport}
-    async with httpx.AsyncClient(mounts=here, headers={"Accept": "text/html"}) as browser:
+    headers = {"Accept": "text/html"}
+    async with httpx.AsyncClient(mounts=here, headers=headers, timeout=60) as browser:
         yield browser
     await oidc.aclose()
 

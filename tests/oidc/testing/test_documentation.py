@@ -24,7 +24,7 @@ def test_the_examples_pass_as_they_stand(tmp_path: Path) -> None:
     module.write_text("\n\n".join(blocks))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(module)]
     configuration = ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}"]
-    run = subprocess.run([*command, *configuration], capture_output=True, text=True, timeout=100)
+    run = subprocess.run([*command, *configuration], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout
     assert re.search(r"^\d\d passed", run.stdout, re.MULTILINE), run.stdout
 

@@ -18,7 +18,7 @@ def test_it_works_over_the_network_without_await(url: str) -> None:
     with provider.serve(), free_socket() as (listener, origin):
         settings = settings_of(client, provider, base_url=origin, allow_insecure_http=True)
         app = application(OIDC(settings), None, {})
-        with serving(app, listener), httpx.Client(base_url=origin) as browser:
+        with serving(app, listener), httpx.Client(base_url=origin, timeout=60) as browser:
             assert sign_in_sync(browser, url, user="bob").json()["sub"] == "bob"
             assert browser.get("/me").json()["sub"] == "bob"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Annotated, Any, Protocol, TypedDict
 
@@ -64,31 +65,13 @@ def test_a_callback_of_something_else_is_refused(option: str, callback: Any, sai
     assert f"{option} {said}" in str(refused.value)
 
 
-def of_context(context: IdentityContext) -> None: ...
+def taking(annotation: object) -> Callable[[Any], None]:
+    """A callback whose parameter is annotated so."""
 
+    def callback(context: Any) -> None: ...
 
-def of_its_generic(context: PersistContext[StandardIdentity]) -> None: ...
-
-
-def of_union(context: IdentityContext | None) -> None: ...
-
-
-def of_annotated(context: Annotated[IdentityContext, "this"]) -> None: ...
-
-
-def of_any(context: Any) -> None: ...
-
-
-def of_object(context: object) -> None: ...
-
-
-def of_protocol(context: HasClaims) -> None: ...
-
-
-def of_typed_dict(context: Claims) -> None: ...
-
-
-def of_unread(context: Unread) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    callback.__annotations__ = {"context": annotation}
+    return callback
 
 
 def of_everything(*anything: str, **named: str) -> None: ...
@@ -104,21 +87,16 @@ def decorated_by_the_same_name(claims: Any) -> StandardIdentity:
     return of_claims(claims.id_token_claims)
 
 
-def of_a_base(connection: HTTPConnection) -> None: ...
-
-
-def of_a_kind(error: SessionError) -> None: ...
-
-
 FITTING: dict[type, list[Any]] = {
     IdentityContext: [
-        *(None, of_context, of_union, of_annotated, of_protocol, of_typed_dict, of_unread),
+        *(None, taking(IdentityContext), taking(IdentityContext | None), taking(HasClaims)),
+        *(taking(Annotated[IdentityContext, "this"]), taking(Claims), taking("Unread")),
         *(of_everything, partial(of_two, {}), decorated, decorated_by_the_same_name, print, type),
     ],
-    PersistContext: [of_its_generic],
-    RequestDataContext: [of_any, of_object],
-    Request: [of_a_base],
-    OIDCError: [of_a_kind],
+    PersistContext: [taking(PersistContext[StandardIdentity])],
+    RequestDataContext: [taking(Any), taking(object)],
+    Request: [taking(HTTPConnection)],
+    OIDCError: [taking(SessionError)],
 }
 
 
