@@ -17,36 +17,19 @@ from tests.oidc.flows.steps import until
 End = Callable[[Rig], Awaitable[object]]
 
 
-async def withdrawn(rig: Rig) -> None:
-    await rig.broker.withdraw(rig.access)
-
-
-async def signed_out(rig: Rig) -> None:
-    assert (await rig.browser.post("/auth/logout")).status_code == 200
-
-
-async def revoked(rig: Rig) -> None:
-    await rig.world.oidc.revoke(sub="alice")
-
-
-async def session_revoked(rig: Rig) -> None:
-    await rig.world.oidc.revoke(session_id=rig.session.id)
-
-
-async def logged_out_at_the_provider(rig: Rig) -> None:
-    await rig.world.op.log_out("alice")
-
-
 async def expired(rig: Rig) -> None:
     rig.world.time.advance(TWO_HOURS.total_seconds())
 
 
 ENDS: dict[str, tuple[End, str]] = {
-    "withdrawal": (withdrawn, "broker.withdrawn"),
-    "sign-out": (signed_out, "broker.signed_out"),
-    "oidc.revoke of the user": (revoked, "broker.signed_out"),
-    "oidc.revoke of the session": (session_revoked, "broker.signed_out"),
-    "the provider's logout": (logged_out_at_the_provider, "broker.signed_out"),
+    "withdrawal": (lambda rig: rig.broker.withdraw(rig.access), "broker.withdrawn"),
+    "sign-out": (lambda rig: rig.browser.post("/auth/logout"), "broker.signed_out"),
+    "a revoked user": (lambda rig: rig.world.oidc.revoke(sub="alice"), "broker.signed_out"),
+    "a revoked session": (
+        lambda rig: rig.world.oidc.revoke(session_id=rig.session.id),
+        "broker.signed_out",
+    ),
+    "the provider's logout": (lambda rig: rig.world.op.log_out("alice"), "broker.signed_out"),
     "its time": (expired, "broker.expired"),
 }
 END = pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
@@ -148,7 +131,7 @@ async def test_the_absolute_end_of_the_session_ends_the_access_also_one_that_bec
 async def test_what_is_past_its_time_has_ended_by_that_also_after_the_store_forgot_it() -> None:
     async with rigged() as rig:
         await expired(rig)
-        await withdrawn(rig)
+        await rig.broker.withdraw(rig.access)
         assert (await rig.guest.get()).text == "broker.expired: The access has ended.\n"
 
 

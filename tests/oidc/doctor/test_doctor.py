@@ -455,13 +455,12 @@ async def test_introspection_is_rarely_needed(op: DevProvider) -> None:
     assert text == "no introspection_endpoint: oidc.api(introspect=...) cannot be used"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"]])
-def test_help_ends_with_0(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands(arguments) == 0
-    assert "doctor" in capsys.readouterr().out
-
-
-def test_another_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_ends_with_0_and_another_command_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for option in ("--help", "-h"):
+        assert commands([option]) == 0
+        assert "doctor" in capsys.readouterr().out
     assert commands(["nurse"]) == 2
     said = capsys.readouterr()
     assert said.out == ""

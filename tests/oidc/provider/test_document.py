@@ -133,28 +133,20 @@ async def aged(document: Document[str], source: Source, time: Time, seconds: int
     source.error = down()
 
 
-async def test_while_it_serves_a_new_one_is_tried_once_a_minute(
-    document: Document[str], source: Source, time: Time
+async def test_while_it_serves_a_new_one_is_tried_once_a_minute_and_told_of_in_the_log(
+    document: Document[str], source: Source, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
     await aged(document, source, time, 3600)
     for _ in range(60):
         assert await document.get() == "value 1"
         time.now += 1
     assert source.fetches == 2
-    source.error = None
-    assert await document.get() == "value 3"
-
-
-async def test_that_it_serves_is_in_the_log_with_its_age_and_the_reason(
-    document: Document[str], source: Source, time: Time, caplog: pytest.LogCaptureFixture
-) -> None:
-    await aged(document, source, time, 3600)
-    await document.get()
-    await document.get()
     [record] = caplog.records
     assert record.name == "fastapi_oidc.provider"
     message = "using the last known keys, 3600 s old: ConnectError (url=https://op.test/)"
     assert record.getMessage() == message
+    source.error = None
+    assert await document.get() == "value 3"
 
 
 async def test_a_slow_source_keeps_nobody_waiting_who_has_a_last_known_document(time: Time) -> None:

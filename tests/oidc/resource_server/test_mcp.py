@@ -1,8 +1,6 @@
 """MCP servers: scopes by tool, decided before the server runs; the owner of a stateful session."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -66,13 +64,6 @@ class Notes:
         return self.op.access_token(user, audience=URL, scope=scope)
 
 
-@asynccontextmanager
-async def running(app: FastAPI) -> AsyncIterator[None]:
-    """The lifespan of the application, which includes that of the MCP server."""
-    async with app.router.lifespan_context(app):
-        yield
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -87,7 +78,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
 async def test_a_tool_needs_its_scope_before_the_server_runs(body: object, name: str) -> None:
     """What the header `Mcp-Name` says decides nothing: the server reads the body."""
     notes = Notes(stateless=True)
-    async with running(notes.app):
+    async with notes.app.router.lifespan_context(notes.app):
         answer = await notes.post(notes.token(), body, **{"Mcp-Name": name})
         assert (answer.status_code, answer.json()["code"]) == (403, Code.ACCESS_TOKEN_SCOPE)
         challenge = answer.headers["www-authenticate"]
@@ -97,7 +88,7 @@ async def test_a_tool_needs_its_scope_before_the_server_runs(body: object, name:
 
 async def test_a_sufficient_token_reaches_the_tool() -> None:
     notes = Notes(stateless=True)
-    async with running(notes.app):
+    async with notes.app.router.lifespan_context(notes.app):
         allowed = notes.token(scope="notes:read notes:write")
         for token, body in ((notes.token(), READ), (allowed, WRITE), (allowed, READ)):
             answer = await notes.post(token, body, **{"MCP-Protocol-Version": "2025-06-18"})
@@ -114,7 +105,7 @@ async def test_the_metadata_are_mounted_too() -> None:
 
 async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
     notes = Notes(stateless=False)
-    async with running(notes.app):
+    async with notes.app.router.lifespan_context(notes.app):
         alice, bob = notes.token("alice"), notes.token("bob")
         begun = await notes.post(alice, BEGIN)
         session = {"Mcp-Session-Id": begun.headers["mcp-session-id"]}
@@ -129,7 +120,7 @@ async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
 ) -> None:
     notes = Notes(stateless=True)
     body = {**CALL, "params": {"name": name, "arguments": {}}}
-    async with running(notes.app):
+    async with notes.app.router.lifespan_context(notes.app):
         allowed = notes.token(scope="notes:read notes:write")
         for token, status in ((notes.token(), 403), (allowed, 200)):
             assert (await notes.post(token, body)).status_code == status
@@ -144,7 +135,7 @@ async def test_one_request_logs_one_tool_that_is_not_listed(
     """The caller chooses how many there are."""
     notes = Notes(stateless=True)
     body = [{**CALL, "params": {"name": f"unknown {number}"}} for number in range(50)]
-    async with running(notes.app):
+    async with notes.app.router.lifespan_context(notes.app):
         assert (await notes.post(notes.token(), body)).status_code == 403
     assert len([each for each in caplog.messages if "was called" in each]) == 1
 

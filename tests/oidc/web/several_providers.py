@@ -1,6 +1,6 @@
 """Several providers, and one application that is registered at each of them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ import httpx
 from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, Clock, OIDCSettings
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser
+from fastapi_oidc.testing import DevProvider, DevUser
 from tests.oidc.world import BASE_URL, Time, client_at, settings_of
 
 
@@ -38,7 +38,6 @@ class SeveralProviders:
         routes: str,
         *,
         logged_out: str = "",
-        others: Sequence[DevClient] = (),
         **settings: Any,
     ) -> OIDCSettings:
         """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
@@ -47,7 +46,7 @@ class SeveralProviders:
         )
         self.ops[name] = op = DevProvider(
             users=[DevUser(user)],
-            clients=[client, *others],
+            clients=[client],
             issuer=f"https://{name}.test",
             clock=Clock(read=self.time),
             acr_values=["1"],

@@ -1,7 +1,6 @@
 """Handlers that are mounted one by one work as they are."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -25,12 +24,6 @@ def mounted(world: World, **handlers: Callable[..., Any]) -> FastAPI:
     return app
 
 
-@asynccontextmanager
-async def browser_of(world: World, app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with world.op.browser(app, base_url=BASE_URL) as browser:
-        yield browser
-
-
 async def signed_in(browser: httpx.AsyncClient) -> bool:
     return bool((await browser.get("/who")).json()["is_authenticated"])
 
@@ -40,7 +33,7 @@ async def test_every_route_has_a_handler() -> None:
     app = mounted(world)
     app.get("/watch")(world.oidc.session_management_handler())
     app.get("/script.js")(world.oidc.script_handler())
-    async with browser_of(world, app) as browser:
+    async with world.op.browser(app, base_url=BASE_URL) as browser:
         assert (await browser.get("/who")).json() == {"is_authenticated": False}
         assert (await browser.get("/watch")).json()["client_id"] == "app"
         assert "OIDCContext" in (await browser.get("/script.js")).text
@@ -54,7 +47,7 @@ async def test_an_on_success_that_raises_leaves_no_session(store: Any) -> None:
         raise HTTPException(403, "suspended")
 
     world = make_world(session_store=store)
-    async with browser_of(world, mounted(world, on_success=suspended)) as browser:
+    async with world.op.browser(mounted(world, on_success=suspended), base_url=BASE_URL) as browser:
         answer = await sign_in(browser, "/in", user="alice")
         cookies += [value for name, value in answer.headers.multi_items() if name == "set-cookie"]
         assert answer.status_code == 403
@@ -69,7 +62,7 @@ async def test_an_on_success_that_clears_the_session_leaves_none_in_the_store() 
 
     world = make_world(session_store="memory")
     before = await world.signed_in()
-    async with browser_of(world, mounted(world, on_success=turn_away)) as browser:
+    async with world.op.browser(mounted(world, on_success=turn_away), base_url=BASE_URL) as browser:
         browser.cookies.update(dict(before.cookies))
         assert (await sign_in(browser, "/in", user="alice")).status_code == 403
         assert not await signed_in(browser)
@@ -87,7 +80,7 @@ async def test_data_that_cannot_be_loaded_ends_no_session(store: Any, again: str
 
     world = make_world(session_store=store, load_request_data=load_request_data)
     app = mounted(world, on_success=lambda _request, _signed_in: None)
-    async with browser_of(world, app) as browser:
+    async with world.op.browser(app, base_url=BASE_URL) as browser:
         answer = await sign_in(browser, "/in", user="alice")
         callback = [str(each.url) for each in answer.history if "code=" in str(each.url)][-1]
         down.append(True)
@@ -106,7 +99,7 @@ async def test_an_on_success_sees_who_signed_in_and_the_data_of_the_request() ->
         seen.extend([signed_in.session.sub, locals.identity.sub, locals.data])
 
     world = make_world(load_request_data=lambda context: f"data of {context.session.sub}")
-    async with browser_of(world, mounted(world, on_success=note)) as browser:
+    async with world.op.browser(mounted(world, on_success=note), base_url=BASE_URL) as browser:
         await sign_in(browser, "/in?return_to=/who", user="alice")
     assert seen == ["alice", "alice", "data of alice"]
 
@@ -136,12 +129,12 @@ async def test_a_handler_of_something_else_is_refused(handler: str) -> None:
 async def test_a_result_that_is_no_response_says_so() -> None:
     world = make_world()
     app = mounted(world, on_success=lambda _request, _signed_in: "/welcome")
-    async with browser_of(world, app) as browser:
+    async with world.op.browser(app, base_url=BASE_URL) as browser:
         with pytest.raises(TypeError, match="result of on_success must be Response or None, not s"):
             await sign_in(browser, "/in", user="alice")
         assert not await signed_in(browser)
     app = mounted(world, on_failure=lambda _request, _error: {"failed": True})
-    async with browser_of(world, app) as browser:
+    async with world.op.browser(app, base_url=BASE_URL) as browser:
         with pytest.raises(TypeError, match="result of on_failure must be Response or None, not d"):
             await browser.get("/auth/callback?state=x&code=y")
 

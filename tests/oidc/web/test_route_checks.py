@@ -96,10 +96,6 @@ async def test_a_name_that_fastapi_cannot_see_is_refused(
         await begin(app, "/auth/session")
 
 
-def with_scopes(oidc: OIDC[Any, Any]) -> Any:
-    return Security(oidc.require_auth, scopes=["admin"])
-
-
 def is_own(session: OIDCSession[Any]) -> bool:
     return bool(session)
 
@@ -113,21 +109,16 @@ def with_scopes_in_a_text(oidc: OIDC[Any, Any]) -> Any:
     return Security(oidc.api("https://app.test/api").require_user, scopes="read")
 
 
-def with_a_method(oidc: OIDC[Any, Any]) -> Any:
-    return Depends(oidc.login)
-
-
-def with_an_identity(_oidc: OIDC[Any, Any]) -> Any:
-    return Depends(StandardIdentity)
-
-
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
         (with_scopes_in_a_text, r".*reads its letters as scopes: r, e, a, d\."),
-        (with_scopes, "nothing checks the scopes of Security.require_auth"),
-        (with_a_method, "Depends.oidc.login. guards nothing"),
-        (with_an_identity, "the identity would be read from the request"),
+        (
+            lambda oidc: Security(oidc.require_auth, scopes=["admin"]),
+            "nothing checks the scopes of",
+        ),
+        (lambda oidc: Depends(oidc.login), "Depends.oidc.login. guards nothing"),
+        (lambda _: Depends(StandardIdentity), "the identity would be read from the request"),
         (lambda oidc: Depends(oidc.optional_user), "Depends.optional_user. .* refuses nobody"),
         (lambda oidc: Depends(oidc.locals), "Depends.locals. .* refuses nobody"),
         (lambda _: Depends(oidc_locals), "Depends.oidc_locals. .* refuses nobody"),

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import Depends, FastAPI, Request
 
 from fastapi_oidc import OIDC, ConfigurationError, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
+from tests.oidc.web.asking import begin
 from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.world import BASE_URL
 
@@ -121,24 +121,18 @@ async def test_a_guard_of_a_namesake_is_refused_whichever_way_it_is_used() -> No
         await sign_in(browser, "/auth/login", user="carol")
         assert (await browser.get("/awaited")).json()["code"] == "configuration.instance_ambiguous"
 
-    replaced = FastAPI()
-    replaced.add_middleware(OIDCMiddleware, oidc=partners)
-    replaced.get("/staff", dependencies=[Depends(staff.require_auth)])(lambda: "of the staff")
-    replaced.dependency_overrides[staff.require_auth] = lambda: None
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(replaced), base_url=BASE_URL
-    ) as client:
-        assert (await client.get("/staff")).status_code == 200
+    def guarded_by(guard: Any) -> FastAPI:
+        app = FastAPI()
+        app.add_middleware(OIDCMiddleware, oidc=partners)
 
-    for guard in (staff.require_auth, staff.require(lambda _: True), staff.optional_user):
-        again = FastAPI()
-        again.add_middleware(OIDCMiddleware, oidc=partners)
-
-        @again.get("/staff")
+        @app.get("/staff")
         async def secret(_: Any = Depends(guard)) -> None: ...
 
+        return app
+
+    replaced = guarded_by(staff.require_auth)
+    replaced.dependency_overrides[staff.require_auth] = lambda: None
+    assert (await begin(replaced, "/staff")).status_code == 200
+    for guard in (staff.require_auth, staff.require(lambda _: True), staff.optional_user):
         with pytest.raises(ConfigurationError, match="both are named 'oidc'"):
-            async with httpx.AsyncClient(
-                transport=httpx.ASGITransport(again), base_url=BASE_URL
-            ) as client:
-                await client.get("/staff")
+            await begin(guarded_by(guard), "/staff")
