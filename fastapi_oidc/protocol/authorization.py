@@ -41,6 +41,7 @@ PROTECTED_PARAMETERS = frozenset(
 
 _RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
 _VISIBLE_ASCII = re.compile(r"[ -~]+")
+_REQUEST_URI = re.compile(rf"[!-~]{{1,{MAX_PARAMETER_LENGTH}}}")
 _CODE_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 
@@ -119,7 +120,7 @@ def pushed_request_uri(document: object) -> str:
     Raises ProviderError (provider.answer_malformed).
     """
     request_uri = document.get("request_uri") if isinstance(document, dict) else None
-    if not isinstance(request_uri, str) or not _VISIBLE_ASCII.fullmatch(request_uri):
+    if not isinstance(request_uri, str) or not _REQUEST_URI.fullmatch(request_uri):
         raise ProviderError(
             Code.PROVIDER_ANSWER_MALFORMED, "the pushed authorization response has no request_uri"
         )

@@ -74,8 +74,8 @@ def _sqlite_time(*_: Any, **__: Any) -> str:
 class Database:
     """An engine of the application, or a URL, from which each event loop gets an engine.
 
-    A call that takes longer than `timeout` seconds raises TimeoutError. A dropped connection is
-    replaced once: every call here may be repeated.
+    A call that takes longer than `timeout` seconds raises TimeoutError. Every call here may be
+    repeated: once with a new connection, and as often as PostgreSQL has rolled it back.
     """
 
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
@@ -92,13 +92,15 @@ class Database:
 
     async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
         """The rows that one statement returns: one round trip."""
+        is_dropped = False
         async with TimeLimit(self._timeout):
-            try:
-                return await self._execute(statement, values)
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-            return await self._execute(statement, values)
+            while True:
+                try:
+                    return await self._execute(statement, values)
+                except DBAPIError as error:
+                    if is_dropped or not (error.connection_invalidated or _is_rolled_back(error)):
+                        raise
+                    is_dropped = error.connection_invalidated
 
     async def aclose(self) -> None:
         """Close the connections of this event loop's engine, unless the application made it."""
@@ -128,6 +130,11 @@ class Database:
             # Its text may contain a part of a password that was not percent-encoded.
             raised = type(error).__name__
             raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
+
+
+def _is_rolled_back(error: DBAPIError) -> bool:
+    """Whether another change came first, where the isolation level is a stricter one."""
+    return getattr(error.orig, "sqlstate", None) == "40001"
 
 
 def _require_supported(dialect: str) -> None:
@@ -202,8 +209,7 @@ class SQLStore(Store):
     Takes an engine, which stays the application's to dispose of, or a URL for an asynchronous
     driver. Each operation is one statement, and a second one where `swap` finds another value. A
     call that takes longer than `timeout` seconds, or fails because the database is unavailable,
-    raises SessionError (session.store_unavailable); so does a concurrent change on PostgreSQL if
-    its default isolation level is stricter than READ COMMITTED.
+    raises SessionError (session.store_unavailable).
 
     With `creates_tables`, a missing table is created when it is first needed, so a user who may not
     create tables can use a database that has it.

@@ -102,7 +102,8 @@ def test_a_pushed_request_is_named_by_its_uri_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [None, [], {}, {"request_uri": None}, {"request_uri": ""}, {"request_uri": "a\nb"}]
+    "document",
+    [None, [], {}, *({"request_uri": each} for each in (None, "", "a\nb", "a b", "a" * 4097))],
 )
 def test_a_pushed_authorization_response_has_a_request_uri(document: object) -> None:
     with refused(Code.PROVIDER_ANSWER_MALFORMED, ProviderError):

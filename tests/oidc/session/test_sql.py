@@ -99,6 +99,29 @@ async def test_a_connection_that_was_dropped_is_replaced(postgres_url: str) -> N
         assert await has_one(store)
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_a_change_that_another_one_overtook_is_repeated(
+    postgres_url: str, level: str
+) -> None:
+    """Where the default isolation level is a stricter one, PostgreSQL refuses it (40001)."""
+    strict = {"server_settings": {"default_transaction_isolation": level}}
+    engine = create_async_engine(postgres_url, connect_args=strict)
+    first = create_async_engine(postgres_url)
+    waits = text("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    async with opened_values(postgres_url) as other:
+        await put_one(other)
+        async with first.begin() as connection:
+            await connection.execute(update(table).values(value=b"newer"))
+            change = asyncio.create_task(SQLStore(engine).swap(KEY, ONE.value, ONE))
+            while not change.done() and not await other._database.run(waits, {}):
+                await asyncio.sleep(0)
+        seen = await change
+        assert seen is not None
+        assert seen.value == b"newer"
+    await engine.dispose()
+    await first.dispose()
+
+
 @asynccontextmanager
 async def occupied(url: str) -> AsyncIterator[None]:
     """Another program has locked the table."""
