@@ -103,7 +103,8 @@ async def some_operator(request: Request, session: Signed) -> None:
 async def bulk(request: Request, session: Signed) -> Response:
     """Change several machines, and tell what came of each."""
     monitors, user, form = monitors_of(request), session.identity, await request.form()
-    change, names = str(form.get("change", "")), [str(one) for one in form.getlist("machine")]
+    change = str(form.get("change", ""))
+    names = list(dict.fromkeys(str(one) for one in form.getlist("machine")))
     if change not in LISTED:
         raise HTTPException(422, "There is no such change.")
     if CHANGES[change].confirm and not form.get(CONFIRMED):

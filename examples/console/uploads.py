@@ -11,6 +11,8 @@ from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
+from examples.console.account import oidc_of
+
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
@@ -34,7 +36,10 @@ class Upload:
         self._text, self._is_whole = b"", False
 
     async def receive(self, request: Request) -> None:
-        """Reads the form from a request. Raises ValueError for a form that is not like this."""
+        """Reads the form from a request.
+
+        Raises ValueError for another form, and if the user was signed out meanwhile.
+        """
         kind, options = parse_options_header(request.headers.get("content-type", ""))
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise ValueError("this is no form with a file")
@@ -48,6 +53,8 @@ class Upload:
             raise ValueError("the form is cut off")
         if not self.filename:
             raise ValueError("choose a file")
+        if not await oidc_of(request).is_still_signed_in(request):
+            raise ValueError("the file is not stored: you were signed out meanwhile")
 
     def _callbacks(self) -> MultipartCallbacks:
         return {

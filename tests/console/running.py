@@ -148,7 +148,9 @@ def end_processes_of(folder: Path) -> None:
 
     A keeper that sees its monitor killed writes its record there, so the first look is not enough.
     """
+    until = time.monotonic() + PATIENCE
     while found := [*processes_of(folder)]:
+        assert time.monotonic() < until, f"these processes do not end: {found}"
         for process in found:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

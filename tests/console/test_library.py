@@ -4,7 +4,8 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -168,16 +169,14 @@ def refreshed(person: Browser) -> str:
     return str(address)
 
 
-def test_an_upload_is_seen_by_others_with_its_progress(
-    host: RunningConsole, uploader: Browser
-) -> None:
-    """The disk is sent in two halves; while the second one is awaited, another person looks."""
-    before = refreshed(uploader)
+@contextmanager
+def half_sent(host: RunningConsole, person: Browser, name: str) -> Iterator[Future[httpx.Response]]:
+    """A disk of which the second half is sent after the block."""
     whole = httpx.Request(
         "POST",
         f"{host.url}/images/upload?place=disks",
-        data={"csrf_token": uploader.field("csrf_token")},
-        files={"file": ("slow.ext4", bytes(2 << 20))},
+        data={"csrf_token": person.field("csrf_token")},
+        files={"file": (name, bytes(2 << 20))},
     )
     body, over = whole.read(), threading.Event()
 
@@ -187,22 +186,46 @@ def test_an_upload_is_seen_by_others_with_its_progress(
         yield body[len(body) // 2 :]
 
     with ThreadPoolExecutor() as pool:
-        sent = pool.submit(
-            httpx.post, whole.url, content=halves(), headers=whole.headers, cookies=uploader.cookies
-        )
         try:
-            with signed_in(host, BOB) as bob:
-                bob.open_until("slow.ext4 Alice Admin uploads it to the disks", "/images")
-                bob.open_until("1 MiB of 2 MiB", "/images/arriving")
-                assert 'value="0.50"' in bob.body
+            yield pool.submit(
+                httpx.post,
+                whole.url,
+                content=halves(),
+                headers=whole.headers,
+                cookies=person.cookies,
+            )
         finally:
             over.set()
-        assert sent.result().headers["location"].endswith("done=Uploaded.")
+
+
+def test_an_upload_is_seen_by_others_with_its_progress(
+    host: RunningConsole, uploader: Browser
+) -> None:
+    before = refreshed(uploader)
+    with half_sent(host, uploader, "slow.ext4") as sent, signed_in(host, BOB) as bob:
+        bob.open_until("slow.ext4 Alice Admin uploads it to the disks", "/images")
+        bob.open_until("1 MiB of 2 MiB", "/images/arriving")
+        assert 'value="0.50"' in bob.body
+    assert sent.result().headers["location"].endswith("done=Uploaded.")
     uploader.open(before)
     assert uploader.text == "A file has arrived meanwhile: show it."
     uploader.open("/images")
     uploader.open(refreshed(uploader))
     assert uploader.text == ""
+
+
+def test_an_upload_of_a_user_who_signed_out_meanwhile_leaves_nothing(
+    host: RunningConsole, uploader: Browser
+) -> None:
+    before = sorted(folder(host).rglob("*"))
+    with half_sent(host, uploader, "late.ext4") as sent, signed_in(host, BOB) as bob:
+        bob.open_until("1 MiB of 2 MiB", "/images/arriving")
+        signed_out = httpx.post(f"{host.url}/auth/logout", cookies=uploader.cookies)
+        assert signed_out.is_redirect
+    answer = sent.result()
+    assert (answer.status_code, answer.headers.get("location")) == (409, None)
+    assert "The file is not stored: you were signed out meanwhile." in answer.text
+    assert sorted(folder(host).rglob("*")) == before
 
 
 @pytest.mark.parametrize(

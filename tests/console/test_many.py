@@ -53,7 +53,8 @@ def test_each_of_the_chosen_machines_is_told(alice: Browser) -> None:
     assert "one: " in alice.text
     assert "one: The machine is paused." not in alice.text
     assert "demo: The machine is paused." in alice.text
-    bulk(alice, "resume", "one", "two", "demo")
+    bulk(alice, "resume", "one", "two", "demo", "one")
+    assert alice.text.count("one: ") == 1, "each machine is changed once"
     assert alice.text.count(CHANGES["resume"].done) == 3
 
 

@@ -243,8 +243,11 @@ class AsyncMachine:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
         Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
-        that another machine writes to.
+        that another machine writes to. Raises `MachineError` if it does not run, and in a process
+        that does not control it.
         """
+        self._control.require_taken(self.name)
+        _ = self.client
         await self._held.admit(path, writable=writable)
 
     def changing(self, *, by: str = "", **members: object) -> AbstractAsyncContextManager[None]:

@@ -113,7 +113,7 @@ async def test_a_change_that_another_one_overtook_is_repeated(
         async with first.begin() as connection:
             await connection.execute(update(table).values(value=b"newer"))
             change = asyncio.create_task(SQLStore(engine).swap(KEY, ONE.value, ONE))
-            while not change.done() and not await other._database.run(waits, {}):
+            while not change.done() and not await other._database.run(waits, {}):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         seen = await change
         assert seen is not None

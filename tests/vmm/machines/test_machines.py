@@ -173,6 +173,10 @@ def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None
         assert [one.state() for one in reader.all() if one.name == "idle"] == ["Ended"]
         with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
             reader.get(web.id).state()
+        with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
+            reader.get(web.id).admit(str(folder / "disk"))
+        with pytest.raises(MachineError, match="idle does not run"):
+            idle.admit(str(folder / "disk"))
     with pytest.raises(MachineError, match="does not control web"):
         web.state()
     assert idle.state() == "Ended"
