@@ -99,8 +99,11 @@ class DPoPKey:
     ) -> str:
         """The `DPoP` header of one request at `now`, in seconds since the epoch (RFC 9449 4.2).
 
-        `access_token` is the token in the request, `nonce` the server's last nonce.
+        `access_token` is the token in the request, `nonce` the server's last nonce. Raises
+        ValueError for a URL that is not absolute.
         """
+        if not url.lower().startswith(("https://", "http://")):
+            raise ValueError("a proof is of a method and an absolute URL, in this order")
         claims: dict[str, object] = {
             "jti": secrets.token_urlsafe(18),
             "htm": method,

@@ -159,6 +159,15 @@ def with_cors(app: Any, instance: str, response: ASGIApp) -> ASGIApp:
     return response
 
 
+def cors_of_all(app: Any) -> list[Middleware]:
+    """The CORSMiddlewares that let pages of every origin read what cookies get (Fetch 3.2.5)."""
+    return [
+        each
+        for each in filter(_is_cors, getattr(app, "user_middleware", ()))
+        if each.kwargs.get("allow_credentials") and "*" in each.kwargs.get("allow_origins", ())
+    ]
+
+
 def _is_cors(middleware: Middleware) -> bool:
     return isinstance(middleware.cls, type) and issubclass(middleware.cls, CORSMiddleware)
 

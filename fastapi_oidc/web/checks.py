@@ -21,6 +21,7 @@ from fastapi_oidc.settings.rules import odd_lifetime, unencrypted
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
+    cors_of_all,
     endpoints_of,
     plain_endpoints,
     routers_of,
@@ -28,7 +29,7 @@ from fastapi_oidc.web.application import (
 from fastapi_oidc.web.faults import members_of, qualified, require_sound_endpoints
 from fastapi_oidc.web.guards import FromAPI
 from fastapi_oidc.web.misuse import Dependency, annotations_of, name_of, refuses
-from fastapi_oidc.web.named_guards import is_open, returned_response
+from fastapi_oidc.web.named_guards import is_open, is_unguarded, returned_response
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 
@@ -51,6 +52,18 @@ def report(
             "CORSMiddleware was added before OIDCMiddleware, and does not see what the middlewares "
             "after it respond. Refusals of OIDCMiddleware get its headers, others do not.\n"
             "Move app.add_middleware(CORSMiddleware, ...) below the line with OIDCMiddleware."
+        )
+    if cors_of_all(app):
+        _log.warning(
+            "CORSMiddleware has allow_origins=['*'] with allow_credentials=True: pages of every "
+            "origin may read what the application answers to a signed-in user.\n"
+            "Name the origins of your pages: allow_origins=['https://spa.example.com']."
+        )
+    if engine.signs_in and not is_mounted and is_unguarded(app, endpoints):
+        _log.warning(
+            "No endpoint of this application asks who is signed in: OIDCMiddleware loads sessions "
+            "and refuses nobody, wherever `exclude` points.\n"
+            "Add a guard: dependencies=[Depends(oidc.require_auth)] of a router or an endpoint."
         )
     if paths := _open_paths(app, endpoints):
         _log.warning(

@@ -37,6 +37,10 @@ _SHARED = (
     "`Vary: Cookie` sends it to others. Write `private`; if it is the same for everybody, list the "
     "path in `exclude` of OIDCMiddleware"
 )
+_ACCEPTED_FIRST = (
+    "a guard refused it after socket.accept(), so that its client was connected before. Call "
+    "guards before accept(), or write Depends(...)"
+)
 _CACHE_CONTROL = b"cache-control"
 _VARY = (b"vary", b"Cookie")
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -104,8 +108,13 @@ class OIDCMiddleware:
             # handles the HTTPExceptions of endpoints: another one is from load_request_data.
             owner = context.find(getattr(error, "instance", None))
             is_refused = isinstance(error, OIDCError)
-            if response.started or (is_refused and not owner.is_served):
+            is_closable = is_refused and response.is_open_socket
+            if isinstance(error, ConfigurationError):
+                is_closable = False  # its developer reads the traceback
+            if (response.started and not is_closable) or (is_refused and not owner.is_served):
                 raise
+            if is_closable:
+                owner.party.announcer.advise("websocket", _ACCEPTED_FIRST)
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)
         except Exception as error:
@@ -220,7 +229,7 @@ class _Response:
 
     def __init__(self, context: RequestContext, send: Send, *, writes: bool) -> None:
         self._context, self._send, self._writes = context, send, writes
-        self.started = False
+        self.started = self.is_open_socket = False
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
@@ -234,6 +243,8 @@ class _Response:
                 await self._add_headers(message)
         elif message["type"] == "websocket.close":
             self.started = True
+        if message["type"].startswith("websocket."):
+            self.is_open_socket = message["type"] in ("websocket.accept", "websocket.send")
         await self._send(message)
 
     async def _add_headers(self, message: Message) -> None:

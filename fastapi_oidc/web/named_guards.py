@@ -137,6 +137,39 @@ def is_open(endpoint: Endpoint) -> bool:
     )
 
 
+def is_unguarded(app: Any, endpoints: Sequence[Endpoint]) -> bool:
+    """Whether no code of the application, of which there is some, asks for a session."""
+    calls = [call for each in endpoints for call in each.calls or [each.function]]
+    own = [call for call in calls if call is not None and _package(call) not in _LIBRARIES]
+    middlewares = [each.cls for each in app.user_middleware]
+    guarding = [each for each in middlewares if _package(each) not in (*_LIBRARIES, "starlette")]
+    is_named = any(map(is_guard, calls)) or bool(guarding)
+    return bool(own) and not is_named and not any(_may_ask(each, set()) for each in own)
+
+
+def _may_ask(call: Any, seen: set[object]) -> bool:
+    """Whether a function, or one of its package that it names, names this library or a `state`."""
+    function = _opened(call).function
+    if function is None or function in seen:
+        return function is None
+    seen.add(function)
+    with suppress(ValueError):  # a variable that has no value yet
+        named = getclosurevars(function)
+        values = (*named.nonlocals.values(), *named.globals.values())
+        if "state" in named.unbound or any(map(is_of_this_library, values)):
+            return True
+        functions = [each for each in values if _is_a(each, FunctionType)]
+        near = [each for each in functions if _package(each) in (_package(call), "fastapi_oidc")]
+        return any(_package(each) == "fastapi_oidc" or _may_ask(each, seen) for each in near)
+    return True
+
+
+def _package(call: Any) -> str:
+    """The package of a function, a class, or of the class of an object."""
+    made = _opened(call).function or (call if _is_a(call, type) else type(call))
+    return str(made.__module__).partition(".")[0]
+
+
 def _names_this_library(function: FunctionType) -> bool:
     """Whether the code of `function` names an object of this library, which may guard it."""
     with suppress(ValueError):  # a variable that has no value yet

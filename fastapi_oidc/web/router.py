@@ -58,16 +58,17 @@ def conventional_router(
         methods = {method for each in settings or () for method in role.methods(each)}
         if settings is None:
             methods = {"GET", "POST"}
-        is_from_provider = role is Role.BACK_CHANNEL_LOGOUT or (
-            role is Role.FRONT_CHANNEL_LOGOUT and settings is None
-        )
-        if not methods or (is_from_provider and not engine.records_endings):
+        is_ending = engine.records_endings or settings is not None
+        if not methods or (role is Role.FRONT_CHANNEL_LOGOUT and not is_ending):
             continue
+        endpoint = endpoints.handle_back_channel_logout  # without a store it says what is missing
+        if role is not Role.BACK_CHANNEL_LOGOUT or engine.records_endings:
+            endpoint = getattr(endpoints, role.handler)()
         is_of_one = role.is_of_one and settings is not None and len(settings) > 1
         path = f"/{{{REGISTRATION}}}/{role}" if is_of_one else f"/{role}"
         # The response to `GET /logout` says how to sign out.
         matched = sorted({"GET", *methods} if role is Role.LOGOUT else methods)
-        respond = _only(role, getattr(endpoints, role.handler)(), engine)
+        respond = _only(role, endpoint, engine)
         router.add_route(path, respond, methods=matched, name=role.route_name(engine.name))
     return router
 

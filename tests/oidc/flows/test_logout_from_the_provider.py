@@ -123,9 +123,10 @@ async def test_store_that_is_down_is_400(mode: str) -> None:
     assert (await browser.get("/me")).status_code == 503, "and nobody is signed in meanwhile"
 
 
-async def test_there_is_no_such_route_without_a_store() -> None:
+async def test_without_a_store_the_provider_is_refused_and_the_log_says_what_is_missing() -> None:
     world = make_world(back_channel_logout_store=None)
-    assert (await world.browser().post("/auth/backchannel-logout")).status_code == 404
+    assert (await world.browser().post("/auth/backchannel-logout")).status_code == 400
+    assert world.events[-1].code is Code.CONFIGURATION_STORE_MISSING
     with pytest.raises(ConfigurationError) as caught:
         world.oidc.back_channel_logout_handler()
     assert caught.value.code is Code.CONFIGURATION_STORE_MISSING

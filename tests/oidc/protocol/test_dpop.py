@@ -77,6 +77,11 @@ def test_what_a_key_makes_is_accepted() -> None:
     assert found.jti != accepted(second, method="POST", url="https://op.test/token").jti
 
 
+def test_swapped_arguments_are_no_proof() -> None:
+    with pytest.raises(ValueError, match="a method and an absolute URL, in this order"):
+        KEY.proof("https://op.test/token", "POST", NOW)
+
+
 def test_at_a_token_endpoint_neither_token_nor_nonce_is_needed() -> None:
     proof = KEY.proof("POST", URL, NOW)
     assert accept_proof(proof, method="POST", url=URL, now=NOW).thumbprint == KEY.thumbprint

@@ -96,6 +96,13 @@ async def test_a_sufficient_token_reaches_the_tool() -> None:
             assert '"isError":true' not in answer.text
 
 
+async def test_a_server_whose_lifespan_does_not_run_names_the_line_that_runs_it() -> None:
+    notes = Notes(stateless=True)
+    with pytest.raises(RuntimeError) as caught:
+        await notes.post(notes.token(), READ)
+    assert "use api.mount(app, path, server" in caught.value.__notes__[0]
+
+
 async def test_the_metadata_are_mounted_too() -> None:
     notes = Notes(stateless=True)
     async with notes.op.browser(notes.app, base_url=BASE_URL) as browser:

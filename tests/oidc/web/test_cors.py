@@ -103,3 +103,14 @@ async def test_the_order_is_checked_when_the_application_starts(
     assert len(found) == warnings
     for message in found:
         assert "Move app.add_middleware(CORSMiddleware, ...) below" in message
+
+
+@pytest.mark.parametrize(("origins", "warnings"), [(["*"], 1), (["https://spa.example.com"], 0)])
+async def test_every_origin_with_credentials_is_one_warning(
+    origins: list[str], warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
+    app.add_middleware(CORSMiddleware, allow_origins=origins, allow_credentials=True)
+    await start(app)
+    assert caplog.text.count("pages of every origin may read") == warnings

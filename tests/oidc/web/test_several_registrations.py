@@ -312,5 +312,6 @@ async def test_events_and_the_identity_name_the_registration(name: str) -> None:
         ("login.succeeded", name),
         ("session.refreshed", name),
         ("logout.started", name),
+        ("back_channel_logout.refused", name),  # there is no store
         ("logout.returned", None),  # one route for all of them
     ]

@@ -60,13 +60,62 @@ async def test_a_route_that_hides_the_login_is_named(
     if hide == "mount":
         app.mount("/", FastAPI())
     else:
-        app.get("/{path:path}")(lambda path: path)
+        app.get("/{path:path}", dependencies=[Depends(require_auth)])(lambda path: path)
     app.include_router(oidc.router, prefix="/auth")
     await start(app)
     (message,) = caplog.messages
     hiding = "/" if hide == "mount" else "/{path:path}"
     assert message.startswith(f"The route /auth/login is never reached: requests go to {hiding},")
     assert message.endswith("Move app.include_router(oidc.router, ...) above that route.")
+
+
+def for_everybody(locals: Annotated[Any, Depends(oidc_locals)]) -> str:
+    return str(locals)
+
+
+def asking_a_helper(request: Request) -> str:
+    return own_user(request)
+
+
+def own_user(request: Request) -> str:
+    return str(request.state.oidc.identity)
+
+
+class Guarding:
+    """A middleware of the application, which may guard all of it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "guards", "middlewares", "warnings"),
+    [
+        (lambda: "open", [], [], 1),
+        (lambda: "guarded", [Depends(require_auth)], [], 0),
+        (for_everybody, [], [], 0),
+        (asking_a_helper, [], [], 0),
+        (lambda: "open", [], [Guarding], 0),
+    ],
+)
+async def test_an_application_that_asks_for_nobody_is_one_warning(
+    endpoint: Callable[..., str],
+    guards: list[Any],
+    middlewares: list[Any],
+    warnings: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app, oidc = FastAPI(), an_instance()
+    app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=["/public"])
+    for each in middlewares:
+        app.add_middleware(each)
+    app.include_router(oidc.router, prefix="/auth")
+    app.get("/secret")(endpoint)
+    app.get("/other", dependencies=guards)(lambda: None)
+    await start(app)
+    assert caplog.text.count("No endpoint of this application asks") == warnings
 
 
 async def plain(request: Request) -> Response:

@@ -82,6 +82,26 @@ async def test_a_page_of_another_origin_does_not(
     assert "://app.test/ws)" in caplog.text
 
 
+async def test_a_guard_after_the_acceptance_closes_it_and_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RFC 6455 7.4.1: 1008 is a violation of a policy."""
+
+    def mount_late(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            await socket.accept()
+            await oidc.require_auth(socket)
+
+    world, _ = await signed_in_world(mount=mount_late)
+    accept, close = await opened(world, {})
+    assert (accept["type"], close["type"], close["code"]) == (
+        *("websocket.accept", "websocket.close"),
+        1008,
+    )
+    assert "Call guards before accept()" in caplog.text
+
+
 async def test_an_event_stream_can_ask_too() -> None:
     _, browser = await signed_in_world(mount=mount, session_store="memory")
     assert (await browser.get("/events")).text.split() == ["True", "False"]
