@@ -16,6 +16,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     RootModel,
     TypeAdapter,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 Item = TypeVar("Item")
+Model = TypeVar("Model", bound=BaseModel)
 Root = TypeVar("Root")
 # Text is looked at only where its length is limited: then half a surrogate pair, which JSON cannot
 # hold and Python makes of a file name that is no UTF-8, is refused like any wrong value.
@@ -113,6 +115,21 @@ class ApiModel(Body):
         validate_by_alias=True,
         validate_by_name=True,
     )
+
+
+def two_files(*fields: str) -> object:
+    """A rule of a model: the monitor would write one content over the other in one file."""
+
+    def require(made: Model) -> Model:
+        files: dict[object, str] = {}
+        for field in fields:
+            value = getattr(made, field)
+            if files.setdefault(value, field) != field:
+                both = f"{files[value]} and {field} are both {value!r}"
+                raise ValueError(f"{both}: they must be two files")
+        return made
+
+    return model_validator(mode="after")(require)
 
 
 class ApiDocument(Body, RootModel[Root], Generic[Root]):

@@ -29,8 +29,7 @@ def as_model(
     """The model to send; the ids of the path are filled in where the model has them too.
 
     Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
-    contradicts the path and for one file in two members, TypeError for a body and keyword arguments
-    at once.
+    contradicts the path, TypeError for a body and keyword arguments at once.
     """
     if body is not None and fields:
         raise TypeError(f"{model.__name__}: pass the body or keyword arguments, not both")
@@ -47,15 +46,4 @@ def as_model(
     for name, value in ids.items():
         if getattr(made, name) != value:
             raise ValueError(f"{name} is {getattr(made, name)!r}, but the path has {value!r}")
-    _require_files(made)
     return made
-
-
-def _require_files(body: Body) -> None:
-    """The monitor writes a snapshot's memory over its state, if both are one file."""
-    files: dict[object, str] = {}
-    for name, value in body:
-        if name.endswith("_path") and value and files.setdefault(value, name) != name:
-            raise ValueError(
-                f"{files[value]} and {name} are both {value!r}: they must be two files"
-            )

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from generated_vmm.model import ApiModel, HostPath
+from generated_vmm.model import ApiModel, HostPath, two_files
 
 from .snapshot_create_params_snapshot_type import SnapshotCreateParamsSnapshotType
 
 
 class SnapshotCreateParams(ApiModel):
     """Where a snapshot goes."""
+
+    _two_files = two_files("mem_file_path", "snapshot_path")
 
     mem_file_path: HostPath = Field(description="Host path of the file for the guest's memory.")
     """Host path of the file for the guest's memory."""

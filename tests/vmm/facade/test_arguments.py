@@ -16,10 +16,12 @@ from generated_vmm import (
     MachineConfiguration,
     MmdsContentsObject,
     RateLimiter,
+    SnapshotCreateParams,
     TokenBucket,
     VmmClient,
     VmmRequestTooLarge,
 )
+from generated_vmm._generated import operations
 from generated_vmm.facade import elsewhere
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.facade.conftest import Run
@@ -95,8 +97,12 @@ REFUSED: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "id that is a number": (lambda vm: vm.drive(cast(str, 1)), ValueError, "drive_id 1 may only"),
     "id with a line break": (lambda vm: vm.drive("a\n").delete(), ValueError, "drive_id"),
     "one file for state and memory": (
-        lambda vm: vm.snapshot.create(snapshot_path="/vm/web", mem_file_path=Path("/vm/web")),
-        ValueError,
+        lambda vm: vm.send(
+            operations.create_snapshot(
+                SnapshotCreateParams(snapshot_path="/vm/web", mem_file_path=Path("/vm/web"))
+            )
+        ),
+        ValidationError,
         "mem_file_path and snapshot_path are both '/vm/web': they must be two files",
     ),
     "oversize body": (

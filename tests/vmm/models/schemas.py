@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, settings
@@ -79,17 +80,19 @@ def resolved(schema: Document) -> Document:
 def least(name: str) -> dict[str, Any]:
     """The smallest value that is described."""
     schema = SCHEMAS[name]
-    return {member: _sample(schema["properties"][member]) for member in schema.get("required", [])}
+    return _samples(schema, schema.get("required", []))
 
 
 def most(name: str) -> dict[str, Any]:
     """A value with every described member that has no pattern to suit."""
-    members = SCHEMAS[name].get("properties", {})
-    return {
-        member: member if member.endswith("_path") else _sample(spec)
-        for member, spec in members.items()
-        if "pattern" not in spec
-    }
+    schema = SCHEMAS[name]
+    members = schema.get("properties", {}).items()
+    return _samples(schema, [member for member, spec in members if "pattern" not in spec])
+
+
+def _samples(schema: Document, members: Iterable[str]) -> dict[str, Any]:
+    made = {member: _sample(schema["properties"][member]) for member in members}
+    return made | {member: member for member in schema.get("x-two-files", [])}
 
 
 def _sample(schema: Document) -> Any:
@@ -97,7 +100,7 @@ def _sample(schema: Document) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     if "required" in schema:
-        return {name: _sample(schema["properties"][name]) for name in schema["required"]}
+        return _samples(schema, schema["required"])
     number = max(7, schema.get("minimum", 7))
     samples = {"string": "a", "boolean": True, "array": [], "object": {}}
     return samples.get(schema["type"], min(number, schema.get("maximum", number)))
@@ -107,13 +110,25 @@ def _sample(schema: Document) -> Any:
 def validator(name: str) -> jsonschema.Draft4Validator:
     """A validator of what may be sent; OpenAPI 3.0 counts numbers as draft 4 does.
 
-    Two rules of this API are added: a member that is not required may be null, which is the same
-    as absent, and an object has no members but those described.
+    Three rules of this API are added: a member that is not required may be null, which is the same
+    as absent, an object has no members but those described, and `x-two-files` are two.
     """
     import jsonschema  # takes seconds, also where no test of models runs
 
+    def two_files(_: object, files: list[str], value: Any, __: object) -> Iterator[Exception]:
+        if isinstance(value, dict) and not are_two(value, files):
+            yield jsonschema.ValidationError("one file")
+
     definitions = {found: _json_schema(schema) for found, schema in SCHEMAS.items()}
-    return jsonschema.Draft4Validator({"$ref": f"#/definitions/{name}", "definitions": definitions})
+    extend: Callable[..., type[jsonschema.Draft4Validator]] = jsonschema.validators.extend
+    kind = extend(jsonschema.Draft4Validator, {"x-two-files": two_files})
+    return kind({"$ref": f"#/definitions/{name}", "definitions": definitions})
+
+
+def are_two(value: Mapping[str, Any], files: Sequence[str]) -> bool:
+    """Whether these members differ."""
+    named = [value[each] for each in files if each in value]
+    return all(each not in named[:at] for at, each in enumerate(named))
 
 
 def _json_schema(schema: Document) -> Document:
@@ -176,7 +191,7 @@ def _object(schema: Document) -> SearchStrategy[Any]:
         optional={
             name: st.none() | _suiting(member) for name, member in members if name not in required
         },
-    )
+    ).filter(lambda made: are_two(made, schema.get("x-two-files", [])))
 
 
 @st.composite
