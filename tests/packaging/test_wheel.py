@@ -46,7 +46,7 @@ def test_each_wheel_has_the_files_of_its_package_and_nothing_else(
     wheel: zipfile.ZipFile, client_wheel: zipfile.ZipFile
 ) -> None:
     for package, built in (("fastapi_oidc", wheel), ("generated_vmm", client_wheel)):
-        listed = ["git", "ls-files", package]
+        listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", package]
         tracked = subprocess.run(listed, cwd=REPOSITORY, check=True, capture_output=True, text=True)
         metadata = {f"{package}/{name}" for name in ("LICENSE", "README.md", "pyproject.toml")}
         files = {name for name in built.namelist() if ".dist-info/" not in name}
