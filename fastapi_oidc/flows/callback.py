@@ -18,7 +18,7 @@ from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, scope_of, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
-from fastapi_oidc.flows.sessions import Found, Live
+from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
 from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
@@ -192,14 +192,18 @@ def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
 async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:
     """The outcome for this response; refused if its session has ended since the login.
 
-    The request that began the login may have gone away.
+    The request that began the login may have gone away. The first response may follow the step-up
+    of another tab: its user has authenticated, too.
     """
     if outcome.live is None:
         return outcome
     copy = outcome.live.copy
+    if not outcome.replayed:
+        copy = copy._replace(epoch=ANY_EPOCH)
     if copy.session is not None:
         copy = copy._replace(session=copy.session.model_copy(deep=True))
     live = _require_live(party, await party.sessions.judge(copy))
+    live = replace(live, copy=copy._replace(epoch=live.seen.row.epoch))
     return replace(outcome, session=live.session, live=live)
 
 

@@ -353,6 +353,34 @@ def watched_processes(mode: str) -> tuple[World, Watched, World]:
     return here, link, another_process(here, **stores_of(mode, store))
 
 
+@pytest.mark.parametrize("after", range(9))
+@pytest.mark.parametrize("place", ["here", "there"])
+async def test_a_step_up_that_another_tab_overtakes_is_a_login(
+    mode: str, place: str, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each command of the first one but the last, which decides its cookie."""
+    here, link, there = watched_processes(mode)
+    browser = await here.signed_in()
+    here.time.advance(120)
+    first, second = [await callback_url(browser, STEP_UP) for _ in range(2)]
+    tab = same_browser(browser, here if place == "here" else there)
+    overtaking: list[asyncio.Task[Any]] = []
+
+    async def moment(number: int) -> None:
+        if number == after:
+            overtaking.append(begun(tab.get(second)))
+            await others_have_run(300)
+
+    link.commands.clear()
+    monkeypatch.setattr(link, "moment", moment)
+    await moment(0)
+    assert (await browser.get(first)).status_code == 200
+    for late in overtaking:
+        assert (await late).status_code == 200
+    assert overtaking
+    assert await generation(browser) == 2
+
+
 async def test_a_refresh_asks_for_revocations_with_its_last_command(mode: str) -> None:
     here, link, _ = watched_processes(mode)
     browser = await here.signed_in()
