@@ -79,9 +79,9 @@ class TimeLimit:
 
     __slots__ = ("_left", "_limit", "_progress", "_seen", "_share", "_timer")
 
-    def __init__(self, seconds: float, progress: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, seconds: float, progress: Callable[[], object] | None = None) -> None:
         self._share, self._left = seconds / STALLS, STALLS
-        self._progress, self._seen = progress, progress()
+        self._progress, self._seen = progress, progress and progress()
         self._limit = asyncio.timeout(None)
 
     async def __aenter__(self) -> None:
@@ -101,7 +101,7 @@ class TimeLimit:
         self._timer = asyncio.get_running_loop().call_later(self._share, self._count)
 
     def _count(self) -> None:
-        seen, self._seen = self._seen, self._progress()
+        seen, self._seen = self._seen, self._progress and self._progress()
         self._left = self._left - 1 if self._seen == seen else STALLS
         if self._left:
             self._wait()

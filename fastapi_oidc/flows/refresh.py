@@ -261,12 +261,13 @@ async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
     run.is_new = not row.answer
     if run.make is not None and run.is_new:
         return await run.make(run.live)
+    own = b""
     if run.is_new:
         run.answer = await _present(run, turn)
         own = run.answer.encode()
         row = await turn.record(own)
         run.is_new = row.answer in (b"", own)  # another attempt's may have been first
-    if row.answer:  # else `finish` will find why: the session has ended, or has moved on
+    if row.answer not in (b"", own):  # without one, `finish` will find why
         run.answer = TokenAnswer.decode(row.answer)
     assert run.answer is not None
     return await fold(run.party, run.live, run.answer)

@@ -142,20 +142,17 @@ class Sessions:
         copy = self.copy_in(cookies)
         return None if copy is None else await self.judge(copy)
 
-    async def judge(self, copy: Copy) -> Found:
+    async def judge(self, copy: Copy, known: Live | None = None) -> Found:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
         if over := self._ended_here(copy):
             return over
-        seen, values = await self.cells.see(row_key(copy.id), copy.keys)
-        return await self._judged(copy, seen, values)
+        seen = None if known is None else known.seen
+        seen, values = await self.cells.see(row_key(copy.id), copy.keys, seen)
+        return await self._judged(copy, seen, values, known)
 
     async def judge_again(self, known: Live) -> Found:
         """Like `judge`, for a session that the caller has found or made."""
-        copy = known.copy
-        if over := self._ended_here(copy):
-            return over
-        seen, values = await self.cells.see(row_key(copy.id), copy.keys, known.seen)
-        found = await self._judged(copy, seen, values, known)
+        found = await self.judge(known.copy, known)
         if isinstance(found, Live) and found.session.generation < known.session.generation:
             return known  # of a cookie, and the store has lost its row
         return found

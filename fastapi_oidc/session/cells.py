@@ -61,6 +61,9 @@ class Seen(NamedTuple):
     others: Sequence[bytes] = ()
 
 
+ABSENT: Final = Seen()
+
+
 class Cells:
     """Values of one OIDC instance in a store; rows are sealed, each for its key.
 
@@ -183,7 +186,7 @@ class Cells:
         if known is not None and known.value == value:
             return known
         if not value:
-            return Seen()
+            return ABSENT
         try:
             encoded = self._sealer.decrypt(value, name=self._key(key))
         except SessionError:

@@ -185,10 +185,11 @@ class _Content:
         (id, keys, epoch, ends, shared, _), identity, changeable = self._shared
         assert shared is not None
         own = shared.__copy__()
-        own.__dict__.update(
-            claims=Claims(shared.claims | {name: _own(value) for name, value in changeable}),
-            identity=self._codec.read_identity(identity) if identity else shared.identity,
-        )
+        if changeable:
+            changed = {name: _own(value) for name, value in changeable}
+            own.__dict__["claims"] = Claims(shared.claims | changed)
+        if identity:
+            own.__dict__["identity"] = self._codec.read_identity(identity)
         return Copy(id, keys, epoch, ends, own)
 
 
