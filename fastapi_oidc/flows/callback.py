@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,6 @@ from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 
 LOGIN_SECONDS: Final = 60
@@ -277,7 +275,8 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
                 Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
             )
         if row.content:
-            live = await _read(party, row)
+            cookies = {party.sessions.names.session: row.content.decode()}
+            live = _require_live(party, await party.sessions.find(cookies))
             return SignedIn(live.session, return_to, silent, replayed=True, live=live)
         await turn.pause()
     try:
@@ -289,7 +288,8 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
     except Exception:
         await turn.last(partial(turn.end, "expired"))
         raise
-    result = Row(content=_written(live), expires_at=base.expires_at)
+    live = replace(live, cookie=party.sessions.cookie_of(live))
+    result = Row(content=live.cookie.encode(), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, silent, live=live)
 
@@ -300,22 +300,6 @@ async def _taken(turn: Turn) -> Row:
         return await turn.take()
     except SessionError as error:
         raise CodeNotSent(error) from error
-
-
-def _written(live: Live) -> bytes:
-    """What leads to the session of a login, for a repeated callback in another process."""
-    copy = live.copy
-    head = [copy.id, copy.epoch, copy.expires_at, copy.secret.hex()]
-    return json.dumps(head).encode() + b"\n" + live.cookie.encode()
-
-
-async def _read(party: RelyingParty, row: Row) -> Live:
-    """The session of a repeated callback; raises ProtocolViolation if it has ended."""
-    head, _, cookie = row.content.partition(b"\n")
-    id, epoch, expires_at, secret = json.loads(head)
-    copy = party.sessions.copy_in({party.sessions.names.session: cookie.decode()})
-    copy = copy or Copy(id, (), epoch, expires_at, secret=bytes.fromhex(secret))
-    return _require_live(party, await party.sessions.judge(copy))
 
 
 def _name(transaction: LoginTransaction) -> str:

@@ -357,13 +357,17 @@ class Sessions:
 
     def cookies(self, live: Live) -> tuple[CookieChange, ...]:
         """The cookie that leads to `live`, until its absolute end; none without the secret."""
-        session, copy, epoch = live.session, live.copy, live.seen.row.epoch
-        if self.in_store and not copy.secret:
+        if self.in_store and not live.copy.secret:
             return ()
-        content = b"" if live.cookie or self.in_store else self.codec.encode(session)
-        value = live.cookie or self.form.seal(session, content, epoch, copy.secret)
-        max_age = max(0, session.expires_at - self.clock.now())
-        return (self._cookie(value, max_age),)
+        max_age = max(0, live.session.expires_at - self.clock.now())
+        return (self._cookie(self.cookie_of(live), max_age),)
+
+    def cookie_of(self, live: Live) -> str:
+        """The value of that cookie."""
+        if live.cookie:
+            return live.cookie
+        content = b"" if self.in_store else self.codec.encode(live.session)
+        return self.form.seal(live.session, content, live.seen.row.epoch, live.copy.secret)
 
     def clearing(self) -> tuple[CookieChange, ...]:
         """Delete the session cookie."""
