@@ -246,6 +246,8 @@ class RedisStore(Store):
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         """See `Store.read`. The nodes of a cluster are read concurrently."""
+        if not keys:
+            return []
         names = [self._prefix + key for key in keys]
 
         async def read(client: Any) -> Any:
@@ -254,7 +256,7 @@ class RedisStore(Store):
             # Not `client.mget`: its checks would take a tenth of the time of each request.
             return await client.execute_command("MGET", *names)
 
-        return _values(await self._run(read, "read") if names else [])
+        return _values(await self._run(read, "read"))
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
@@ -319,7 +321,7 @@ def _values(found: Sequence[bytes | None]) -> Sequence[bytes]:
 
 
 async def _send(here: _Reached, command: Command, seconds: float) -> Any:
-    await _take_slot(here, seconds)
+    await (_wait_for_slot(here, seconds) if here.slots.locked() else here.slots.acquire())
     sent, replies = time.monotonic(), here.circuit.replies
     try:
         async with TimeLimit(seconds):
@@ -349,12 +351,9 @@ async def _send(here: _Reached, command: Command, seconds: float) -> Any:
     return reply
 
 
-async def _take_slot(here: _Reached, seconds: float) -> None:
+async def _wait_for_slot(here: _Reached, seconds: float) -> None:
     """Wait for a connection: the queue moves for as long as Redis replies to others."""
     circuit, slots, was_open = here.circuit, here.slots, here.circuit.is_open
-    if not slots.locked():
-        await slots.acquire()
-        return
     async with TimeLimit(SLOT_PATIENCE * seconds), TimeLimit(seconds, lambda: circuit.replies):
         await slots.acquire()
     if circuit.is_open and not was_open:
