@@ -201,7 +201,9 @@ async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:
     if copy.session is not None:
         copy = copy._replace(session=copy.session.model_copy(deep=True))
     live = _require_live(party, await party.sessions.judge(copy))
-    live = replace(live, copy=copy._replace(epoch=live.seen.row.epoch))
+    is_same = live.session.generation == outcome.live.session.generation
+    cookie = outcome.live.cookie if is_same else ""
+    live = replace(live, copy=copy._replace(epoch=live.seen.row.epoch), cookie=cookie)
     return replace(outcome, session=live.session, live=live)
 
 

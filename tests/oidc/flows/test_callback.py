@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
+from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -155,3 +156,28 @@ async def test_tokens_of_a_refused_login_are_revoked(mode: str) -> None:
     answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
     assert len(world.op.record.of(TokenRevoked)) == 1
+
+
+async def test_a_login_encodes_and_seals_its_session_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its response and a reload have the cookie that the login has made."""
+    world, encoded = make_world(session_store="memory" if mode == "store" else None), list[str]()
+    browser, sessions = world.browser(), world.oidc.runtime.party.sessions
+    url = await callback_url(browser)
+    reloading = copy_of(browser, world)
+    encode, seal = sessions.codec.encode, sessions.form.seal
+
+    def noted(session: AnySession) -> bytes:
+        encoded.append("encoded")
+        return encode(session)
+
+    def sealed(*state: Any) -> str:
+        encoded.append("sealed")
+        return seal(*state)
+
+    monkeypatch.setattr(sessions.codec, "encode", noted)
+    monkeypatch.setattr(sessions.form, "seal", sealed)
+    answers = [await each.get(url, follow_redirects=False) for each in (browser, reloading)]
+    assert encoded == ["encoded", "sealed"]
+    assert len({answer.cookies[sessions.names.session] for answer in answers}) == 1
