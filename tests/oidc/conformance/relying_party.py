@@ -15,8 +15,7 @@ from pydantic import JsonValue
 from fastapi_oidc import Code
 from fastapi_oidc.testing import Refused, UserInfoServed, sign_in
 from fastapi_oidc.testing.faults import Message
-from tests.oidc.protocol.jose.keypairs import Sign, compact, rsa_key
-from tests.oidc.testing.assertions import private_pem, public_pem
+from tests.oidc.protocol.jose.keypairs import Sign, compact, private_pem, public_pem, rsa_key
 from tests.oidc.testing.bare_client import jwt_parts
 from tests.oidc.world import LOGIN_URL, World, make_world
 

@@ -318,6 +318,7 @@ class WithAnything(BaseModel):
         (WithRoles, "WithRoles.roles is dict: let resolve_identity return a list"),
         (WithAText, "WithAText.roles is str: let resolve_identity return a list"),
         (WithoutRoles, "WithoutRoles has none: let resolve_identity return it"),
+        (StandardIdentity, "StandardIdentity has none"),
     ],
 )
 def test_roles_that_are_no_list_are_told_by_their_type(identity: type[Any], said: str) -> None:
@@ -329,16 +330,19 @@ def test_roles_that_are_no_list_are_told_by_their_type(identity: type[Any], said
         oidc.require_role("admin")
 
 
+@pytest.mark.parametrize(
+    ("roles", "said"), [("admin", "WithAnything.roles is str"), (None, "WithAnything has none")]
+)
 async def test_roles_that_are_no_list_are_told_by_their_value(
-    caplog: pytest.LogCaptureFixture,
+    roles: object, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def resolve(context: IdentityContext) -> WithAnything:
-        return WithAnything(roles="admin")
+        return WithAnything(roles=roles)
 
     world = make_world(resolve_identity=resolve)
     world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert "WithAnything.roles is str: let resolve_identity return a list" in caplog.text
+    assert f"{said}: let resolve_identity return" in caplog.text
 
 
 async def test_locals_that_are_asked_whether_they_are_true() -> None:

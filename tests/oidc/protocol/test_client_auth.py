@@ -2,7 +2,6 @@ from base64 import b64decode
 from urllib.parse import unquote_plus
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.client_auth import (
@@ -13,10 +12,10 @@ from fastapi_oidc.protocol.client_auth import (
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW
-from tests.oidc.protocol.jose.keypairs import ec_jwk, ec_key, number, rsa_jwk, rsa_key
+from tests.oidc.protocol.jose.keypairs import ec_jwk, ec_key, number, private_pem, rsa_jwk, rsa_key
 
 SECRET = "a secret: with % and + and é and at least 48 bytes"
-PEM = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+PEM = private_pem(rsa_key())
 FORM = {"grant_type": "refresh_token", "refresh_token": "refresh-1"}
 
 

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import Field
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, MemoryStore, OIDCSettings, SessionStore
 from tests.oidc.protocol.examples import Rules, breaking, changes, refused
+from tests.oidc.protocol.jose.keypairs import ec_key, private_pem
 from tests.oidc.settings.examples import SECRET, options
 
 
@@ -65,12 +64,8 @@ def test_one_wrong_option_is_named(change: dict[str, Any], code: Code) -> None:
 
 
 def test_no_secret_in_repr_or_dump() -> None:
-    key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    settings = OIDCSettings(
-        **options(client_auth_method="private_key_jwt", client_private_key=key.decode())
-    )
+    key = private_pem(ec_key())
+    settings = OIDCSettings(**options(client_auth_method="private_key_jwt", client_private_key=key))
     shown = repr(settings) + str(settings) + repr(settings.model_dump())
     assert SECRET not in shown
     assert "PRIVATE KEY" not in shown

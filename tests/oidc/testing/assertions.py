@@ -1,12 +1,5 @@
-"""Client assertions for the tests, made with python-jose and `cryptography` alone."""
+"""Client assertions for the tests, made with python-jose alone."""
 
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from jose import jws
 from pydantic import JsonValue
 
@@ -14,17 +7,6 @@ from tests.oidc.protocol.jose.keypairs import ec_key, rsa_key
 from tests.oidc.testing.bare_client import SECRET, BareClient
 
 RSA_KEY, EC_KEY = rsa_key(), ec_key()
-
-
-def public_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
-    """What a client registers."""
-    form = PublicFormat.SubjectPublicKeyInfo
-    return key.public_key().public_bytes(Encoding.PEM, form).decode()
-
-
-def private_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> str:
-    """What a client signs with."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def claims(rp: BareClient, **changes: JsonValue) -> dict[str, JsonValue]:

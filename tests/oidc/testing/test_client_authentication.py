@@ -8,6 +8,7 @@ import pytest
 
 from fastapi_oidc.testing import DevClient
 from tests.oidc.protocol.examples import changes, each
+from tests.oidc.protocol.jose.keypairs import private_pem, public_pem
 from tests.oidc.testing import assertions
 from tests.oidc.testing.bare_client import APP, NO_HEADER, SECRET, BareClient, bare_client, basic
 
@@ -21,9 +22,9 @@ RSA_JWT = replace(
     APP,
     client_secret=None,
     token_endpoint_auth_method="private_key_jwt",
-    public_key=assertions.public_pem(assertions.RSA_KEY),
+    public_key=public_pem(assertions.RSA_KEY),
 )
-EC_JWT = replace(RSA_JWT, public_key=assertions.public_pem(assertions.EC_KEY))
+EC_JWT = replace(RSA_JWT, public_key=public_pem(assertions.EC_KEY))
 
 
 async def credentials(rp: BareClient, client: DevClient) -> dict[str, str]:
@@ -36,7 +37,7 @@ async def credentials(rp: BareClient, client: DevClient) -> dict[str, str]:
         case "private_key_jwt":
             is_rsa = client is RSA_JWT
             key = assertions.RSA_KEY if is_rsa else assertions.EC_KEY
-            pem, algorithm = assertions.private_pem(key), "RS256" if is_rsa else "ES256"
+            pem, algorithm = private_pem(key), "RS256" if is_rsa else "ES256"
             jwt = assertions.signed(assertions.claims(rp), key=pem, algorithm=algorithm)
             return assertions.form(jwt)
         case "none":
@@ -144,7 +145,7 @@ class TestAssertion:
         if jwt == "of another secret":
             jwt = assertions.signed(assertions.claims(rp), key=SECRET + "x")
         elif jwt == "of another key":
-            pem = assertions.private_pem(assertions.RSA_KEY)
+            pem = private_pem(assertions.RSA_KEY)
             jwt = assertions.signed(assertions.claims(rp), key=pem, algorithm="RS256")
         refused = await rp.exchange(await rp.code(), **assertions.form(jwt))
         assert refused.json()["error"] == "invalid_client"

@@ -2,20 +2,15 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed448
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fastapi_oidc.errors import ConfigurationError
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.testing import DevClient, DevUser
 from fastapi_oidc.testing.registration import AuthenticationMethod
+from tests.oidc.protocol.jose.keypairs import public_pem
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
 
-ED448_PEM = (
-    ed448.Ed448PrivateKey.generate()
-    .public_key()
-    .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    .decode()
-)
+ED448_PEM = public_pem(ed448.Ed448PrivateKey.generate())
 
 
 @pytest.mark.parametrize(

@@ -157,26 +157,6 @@ async def test_a_role_is_one_of_the_identitys() -> None:
     assert (refused.status_code, refused.json()["code"]) == (403, "session.forbidden")
 
 
-def test_an_identity_without_roles_is_a_mistake_when_the_guard_is_made() -> None:
-    with pytest.raises(ConfigurationError, match="StandardIdentity has none"):
-        make_world().oidc.require_role("admin")
-
-
-class NoRoles(BaseModel):
-    sub: str
-    roles: Any = None
-
-
-def without_roles(context: IdentityContext) -> NoRoles:
-    return NoRoles(sub="alice")
-
-
-async def test_with_an_identity_without_roles_no_user_gets_in() -> None:
-    world = make_world(mount=mount_for_users, resolve_identity=without_roles)
-    answer = await (await world.signed_in()).get("/readers")
-    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-
-
 def test_a_role_is_a_text() -> None:
     with pytest.raises(TypeError, match=r"for several: oidc\.require.* must be str, not list"):
         make_world().oidc.require_role(["admin"])  # type: ignore[arg-type]  # the mistake

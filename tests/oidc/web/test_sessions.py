@@ -19,7 +19,7 @@ from fastapi_oidc import (
     SessionError,
     require_auth,
 )
-from fastapi_oidc.testing import sign_in
+from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.world import make_world, signed_in_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
@@ -29,6 +29,15 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/refresh")
     async def refresh(request: Request) -> int:
         return (await oidc.refresh(request)).generation
+
+
+async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
+    world, browser = await signed_in_world(mount=mount)
+    world.op.faults.put("token", ServerError(), times=1)
+    answer = await browser.get("/refresh")
+    assert (answer.status_code, answer.json()["code"]) == (503, "session.refresh_postponed")
+    assert int(answer.headers["retry-after"]) > 0
+    assert (await browser.get("/me")).status_code == 200, "the session goes on"
 
 
 async def test_the_providers_metadata() -> None:

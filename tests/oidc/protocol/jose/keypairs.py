@@ -10,10 +10,18 @@ from typing import TypeAlias
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from fastapi_oidc.protocol.json import JSON
 
@@ -97,6 +105,18 @@ def public_jwk(key: PrivateKey, **members: JSON) -> dict[str, JSON]:
     if isinstance(key, Ed25519PrivateKey):
         return ed25519_jwk(key, **members)
     return ec_jwk(key, **members)
+
+
+def private_pem(key: PrivateKey, encryption: KeySerializationEncryption | None = None) -> str:
+    """What a client signs with."""
+    octets = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption())
+    return octets.decode()
+
+
+def public_pem(key: PrivateKey | Ed448PrivateKey) -> str:
+    """What a client registers."""
+    form = PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(Encoding.PEM, form).decode()
 
 
 def rs(key: RSAPrivateKey, bits: str = "256") -> Sign:

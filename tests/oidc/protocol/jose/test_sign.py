@@ -4,11 +4,6 @@ from base64 import urlsafe_b64decode
 import pytest
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
-    Encoding,
-    KeySerializationEncryption,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
 )
 
 from fastapi_oidc.errors import Code, ConfigurationError
@@ -24,7 +19,9 @@ from tests.oidc.protocol.jose.keypairs import (
     ed25519_jwk,
     ed25519_key,
     number,
+    private_pem,
     public_jwk,
+    public_pem,
     rsa_jwk,
     rsa_key,
 )
@@ -40,11 +37,6 @@ KEYS: dict[str, PrivateKey] = {
     "EdDSA": ed25519_key(),
 }
 KINDS = ("ES256", "ES384", "ES512", "EdDSA", "RS256")
-
-
-def pem(key: PrivateKey, encryption: KeySerializationEncryption | None = None) -> str:
-    octets = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption())
-    return octets.decode()
 
 
 def private_jwk(key: PrivateKey) -> dict[str, object]:
@@ -63,7 +55,7 @@ def private_jwk(key: PrivateKey) -> dict[str, object]:
 def test_every_form_of_a_key_signs_alike_with_the_algorithm_of_its_kind(algorithm: str) -> None:
     key = KEYS[algorithm]
     keys = JsonWebKeySet.parse({"keys": [public_jwk(key)]})
-    for form in (key, pem(key), private_jwk(key)):
+    for form in (key, private_pem(key), private_jwk(key)):
         signer = Signer.of_private_key(form, key_id=None)
         assert signer.algorithm.name == algorithm
         jws = CompactJWS.parse(signer.sign(CLAIMS))
@@ -94,11 +86,8 @@ def test_a_private_key_verifies_what_it_signed(algorithm: str) -> None:
         "",
         "secret",
         "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----",
-        pem(rsa_key(), BestAvailableEncryption(b"password")),
-        rsa_key()
-        .public_key()
-        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        .decode(),
+        private_pem(rsa_key(), BestAvailableEncryption(b"password")),
+        public_pem(rsa_key()),
         {},
         {"kty": "oct", "k": "c2VjcmV0"},
         {"kty": "OKP", "crv": "Ed448", "d": "AAAA"},
@@ -110,8 +99,8 @@ def test_a_private_key_verifies_what_it_signed(algorithm: str) -> None:
         ed25519_jwk(ed25519_key()),
         private_jwk(rsa_key()) | {"n": "AQAB"},
         private_jwk(ec_key()) | {"d": "AQAB"},
-        pem(ec_key("secp256k1")),
-        pem(rsa_key(bits=1024)),
+        private_pem(ec_key("secp256k1")),
+        private_pem(rsa_key(bits=1024)),
     ],
 )
 def test_an_unusable_private_key_is_a_configuration_error(key: str | dict[str, object]) -> None:
