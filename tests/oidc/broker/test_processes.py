@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,12 +17,13 @@ import pytest
 from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
-from fastapi_oidc.broker import Access, Broker, Route
+from fastapi_oidc.broker import Access, Approval, Broker, Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
 from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.broker.test_approvals import form
 from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
@@ -125,7 +127,12 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
         app = application(oidc, None, {})
         op.back_channel_transport = httpx.ASGITransport(app)
         async with serving(Api()) as api:
-            route: dict[str, Any] = {"url": api.url, "allow": ["GET /events"], "resource": RESOURCE}
+            route: dict[str, Any] = {
+                "url": api.url,
+                "allow": ["GET /events", "POST /events"],
+                "approve": ["POST /events"],
+                "resource": RESOURCE,
+            }
             broker = Broker(oidc, {NAME: Route(**route)})
             told = {"settings": settings, "store": redis_url, "routes": {NAME: route}}
             yield Plane(op, oidc, app, broker, api, told | {"resource": RESOURCE})
@@ -153,17 +160,24 @@ async def served(plane: Plane, tmp_path: Path) -> AsyncIterator[Served]:
             yield Served(plane, browser, access, Guest(str(path)), process)
 
 
-@pytest.mark.parametrize("end", ["withdrawn", "signed_out"])
+ENDS = ["withdrawn", "signed_out"]
+
+
+async def ended(served: Served, end: str) -> None:
+    if end == "withdrawn":
+        await served.plane.broker.withdraw(served.access)
+    else:
+        await served.plane.op.log_out("alice")
+
+
+@pytest.mark.parametrize("end", ENDS)
 async def test_an_end_cuts_a_stream_and_refuses_the_next_call_in_another_process(
     served: Served, end: str
 ) -> None:
     assert (await served.guest.get()).status_code == 200
     served.plane.api.answer = Stream()
     async with streaming(served.guest) as parts:
-        if end == "withdrawn":
-            await served.plane.broker.withdraw(served.access)
-        else:
-            await served.plane.op.log_out("alice")
+        await ended(served, end)
         refused = await served.guest.get()
         assert (refused.status_code, refused.text.partition(":")[0]) == (401, f"broker.{end}")
         assert await is_cut(parts)
@@ -185,6 +199,89 @@ async def test_access_survives_a_control_plane_that_is_killed_and_no_end(
     async with served.plane.elsewhere({path: found}):
         assert (await served.guest.get()).status_code == (401 if ends_meanwhile else 200)
         assert len(served.plane.api.received) == (1 if ends_meanwhile else 2)
+
+
+class TestApprovals:
+    """A call waits in another process; its person decides in this one."""
+
+    @pytest.fixture(autouse=True)
+    def _pages(self, plane: Plane) -> None:
+        plane.app.include_router(plane.broker.router)
+
+    @asynccontextmanager
+    async def waiting(
+        self, served: Served
+    ) -> AsyncIterator[tuple[asyncio.Task[httpx.Response], Approval]]:
+        call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
+        try:
+            yield call, await self.asked(served)
+        finally:
+            call.cancel()
+            await asyncio.wait([call])
+
+    async def asked(self, served: Served) -> Approval:
+        """The call that waits, once the other process has stored it."""
+        async with asyncio.timeout(PATIENCE):
+            while not (  # noqa: ASYNC110 - another process stores it
+                waiting := (await served.plane.broker.check(served.access)).waiting
+            ):
+                await asyncio.sleep(0)
+        return waiting[0]
+
+    async def decide(self, served: Served, asked: Approval, decision: str = "approve") -> int:
+        """The status of what the page's button sends."""
+        page = await served.browser.get(f"/approvals/{asked.id}")
+        return await self.press(served, asked, page, decision)
+
+    async def press(
+        self, served: Served, asked: Approval, page: httpx.Response, decision: str = "approve"
+    ) -> int:
+        data = form(page, decision)
+        return (await served.browser.post(f"/approvals/{asked.id}", data=data)).status_code
+
+    async def test_it_is_sent_once_as_it_was_shown(self, served: Served) -> None:
+        async with self.waiting(served) as (call, asked):
+            page = await served.browser.get(f"/approvals/{asked.id}")
+            assert await self.press(served, asked, page) == 200
+            assert (await call).status_code == 200
+            [sent] = served.plane.api.received
+            assert (sent.method, sent.body, asked.body) == ("POST", b"lunch", b"lunch")
+            assert await self.press(served, asked, page) == 403, "it was decided"
+        async with self.waiting(served) as (call, another):
+            assert await self.decide(served, another, "refuse") == 200
+            assert (await call).status_code == 403
+        assert len(served.plane.api.received) == 1
+
+    @pytest.mark.parametrize("end", ENDS)
+    async def test_an_end_is_stronger_than_an_approval(self, served: Served, end: str) -> None:
+        async with self.waiting(served) as (call, asked):
+            page = await served.browser.get(f"/approvals/{asked.id}")
+            await ended(served, end)
+            assert await self.press(served, asked, page) != 200
+            refused = await call
+            assert (refused.status_code, refused.text.partition(":")[0]) == (401, f"broker.{end}")
+        assert not served.plane.api.received
+
+    @pytest.mark.parametrize("is_decided", [False, True])
+    async def test_a_call_whose_process_is_killed_is_never_sent(
+        self, served: Served, is_decided: bool
+    ) -> None:
+        """The next process of the access asks anew, and the person decides about the new call."""
+        async with self.waiting(served) as (call, asked):
+            served.process.running.send_signal(signal.SIGSTOP)
+            if is_decided:
+                assert await self.decide(served, asked) == 200
+            await served.process.killed()
+            await asyncio.wait([call])
+            assert isinstance(call.exception(), httpx.TransportError)
+        path = Path(served.guest.path)
+        async with served.plane.elsewhere({path: served.access}):
+            assert (await served.guest.get()).status_code == 200
+            assert await self.decide(served, asked) == (403 if is_decided else 200)
+            call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
+            assert await self.decide(served, await self.asked(served)) == 200
+            assert (await call).status_code == 200
+        assert [each.method for each in served.plane.api.received] == ["GET", "POST"]
 
 
 def tells_who(op: DevProvider) -> Answer:
