@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from fastapi_oidc.flows.outcomes import TokenAnswer
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
@@ -259,6 +260,18 @@ def test_a_response_that_the_store_could_not_take_is_written_as_soon_as_it_can(
         began = world.loop.seconds
         assert world.asked("me", alice, 1) == 200
         assert world.loop.seconds - began < 2
+
+    play_story(MODES[name], story)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_response_that_comes_later_than_the_provider_may_take_is_not_lost(name: str) -> None:
+    def story(world: MachineWorld, alice: Browser) -> None:
+        world.fail(0, "token", Fault.LATE_REPLY)
+        world.begin("me", alice, 0)
+        world.wait(4 * PROVIDER_TIMEOUT)
+        world.open_gate()
+        assert [world.asked("me", alice, each) for each in (0, 1)] == [200, 200]
 
     play_story(MODES[name], story)
 

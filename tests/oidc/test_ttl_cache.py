@@ -8,19 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastapi_oidc.clock import Clock, TTLCache
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000
-
-    def clock(self) -> Clock:
-        return Clock(read=lambda: self.now)
+from tests.oidc.world import Time
 
 
 def test_the_present_expiry_counts() -> None:
-    time = Time()
-    cache: TTLCache[str, int] = TTLCache(time.clock())
+    time = Time(1000)
+    cache: TTLCache[str, int] = TTLCache(Clock(read=time))
     for value, (longer, shorter) in enumerate([(1010, 1100), (1100, 1010)]):
         cache.set("longer", value, expires_at=longer)
         cache.set("shorter", value, expires_at=shorter)
@@ -31,8 +24,8 @@ def test_the_present_expiry_counts() -> None:
 
 
 def test_expired_entries_leave_with_later_writes_and_never_all_at_once() -> None:
-    time = Time()
-    cache: TTLCache[int, int] = TTLCache(time.clock())
+    time = Time(1000)
+    cache: TTLCache[int, int] = TTLCache(Clock(read=time))
     for number in range(1000):
         cache.set(number, number, expires_at=1010)
     time.now = 1010
@@ -44,7 +37,7 @@ def test_expired_entries_leave_with_later_writes_and_never_all_at_once() -> None
 
 
 def test_beyond_the_limit_the_entry_that_expires_first_goes() -> None:
-    cache: TTLCache[str, int] = TTLCache(Time().clock(), max_entries=2)
+    cache: TTLCache[str, int] = TTLCache(Clock(read=lambda: 1000), max_entries=2)
     cache.set("long", 1, expires_at=1200)
     cache.set("short", 1, expires_at=1100)
     cache.set("short", 2, expires_at=1250)
@@ -55,7 +48,7 @@ def test_beyond_the_limit_the_entry_that_expires_first_goes() -> None:
 @pytest.mark.parametrize("limit", [None, 50])
 def test_entries_that_are_replaced_or_popped_take_no_room(limit: int | None) -> None:
     """A session for each second of a day, which is used again, refreshed or signed out."""
-    cache: TTLCache[object, int] = TTLCache(Time().clock(), max_entries=limit)
+    cache: TTLCache[object, int] = TTLCache(Clock(read=lambda: 1000), max_entries=limit)
     tracemalloc.start()
     for second in range(5_000):
         cache.set("moved", second, expires_at=100_000 + second)
@@ -74,8 +67,8 @@ writes = st.lists(
 
 @given(writes)
 def test_it_is_a_dictionary_of_what_has_not_expired(operations: list[tuple[int, int, str]]) -> None:
-    time = Time()
-    cache: TTLCache[int, int] = TTLCache(time.clock())
+    time = Time(1000)
+    cache: TTLCache[int, int] = TTLCache(Clock(read=time))
     plain: dict[int, tuple[int, int]] = {}
     for count, (key, expires_at, operation) in enumerate(operations):
         if operation == "set":
@@ -91,7 +84,7 @@ def test_it_is_a_dictionary_of_what_has_not_expired(operations: list[tuple[int, 
 
 
 def test_threads_write_one_after_the_other() -> None:
-    cache: TTLCache[object, int] = TTLCache(Time().clock())
+    cache: TTLCache[object, int] = TTLCache(Clock(read=lambda: 1000))
     other = Thread(target=cache.set, args=("two", 2), kwargs={"expires_at": 2000})
 
     class Interrupted:

@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc import Code, Event, EventName, SessionError
+from fastapi_oidc import Code, Event, EventName, OIDCSettings, SessionError
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.testing import ServerError, sign_in
+from tests.oidc.interleaving import another_process
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 AT = 1_800_000_000
@@ -94,12 +95,6 @@ async def visit(world: World, cookies: dict[str, str]) -> int:
         return (await other.get("/me")).status_code
 
 
-def another_process(world: World, **options: Any) -> World:
-    """The same application again: the same secret and clock, and nothing in memory."""
-    settings = {"cookie_secret": world.oidc.settings.cookie_secret}
-    return make_world(settings=settings, time=world.time, **options)
-
-
 @pytest.mark.parametrize("store", [None, "memory"])
 async def test_a_changed_secret_is_named_once(caplog: pytest.LogCaptureFixture, store: Any) -> None:
     browser = await make_world(session_store=store).signed_in()
@@ -109,16 +104,6 @@ async def test_a_changed_secret_is_named_once(caplog: pytest.LogCaptureFixture, 
     assert advice(caplog) == ["cookie_secret"]
     assert browser.cookies["__Host-oidc_session"] not in caplog.text
     assert "__Host-oidc_session" in caplog.text
-
-
-async def test_a_rotated_secret_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
-    old = secrets.token_urlsafe(32)
-    world = make_world(settings={"cookie_secret": old})
-    browser = await world.signed_in()
-    both = {"cookie_secret": [secrets.token_urlsafe(32), old]}
-    rotated = make_world(settings=both, time=world.time)
-    assert await visit(rotated, dict(browser.cookies)) == 200
-    assert advice(caplog) == []
 
 
 async def test_a_grant_in_another_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,15 +131,22 @@ async def expired(world: World, browser: httpx.AsyncClient) -> World:
     return another_process(world, session_store="memory")
 
 
-@pytest.mark.parametrize("happened", [ended, expired])
-async def test_a_session_that_is_over_is_no_mistake(
-    caplog: pytest.LogCaptureFixture, happened: Callable[..., Any]
+async def rotated(world: World, browser: httpx.AsyncClient) -> World:
+    both = [secrets.token_urlsafe(32), *world.oidc.settings.cookie_secret]
+    settings = OIDCSettings.model_validate(dict(world.oidc.settings) | {"cookie_secret": both})
+    store = world.oidc.registrations.engine.store
+    return another_process(world, settings=settings, session_store=store)
+
+
+@pytest.mark.parametrize(("happened", "status"), [(ended, 401), (expired, 401), (rotated, 200)])
+async def test_a_session_that_is_over_and_a_secret_that_is_rotated_are_no_mistake(
+    caplog: pytest.LogCaptureFixture, happened: Callable[..., Any], status: int
 ) -> None:
     world = make_world(session_store="memory")
     browser = await world.signed_in()
     cookies = dict(browser.cookies)
     asked = await happened(world, browser)
-    assert await visit(asked, cookies) == 401
+    assert await visit(asked, cookies) == status
     assert advice(caplog) == []
 
 

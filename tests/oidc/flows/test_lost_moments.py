@@ -40,13 +40,13 @@ STEP_UP = "/auth/login?max_age=60&return_to=/me"
 
 
 class Between(MemoryStore):
-    """Before the `nth` write of a session's row, something else happens."""
+    """Before the `nth` write of a session's row, or of another kind, something else happens."""
 
-    nth = 0
+    nth, kind = 0, "session"
     gate: Gate | None = None
 
     async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
-        if self.nth and ":session:" in key:
+        if self.nth and f":{self.kind}:" in key:
             self.nth -= 1
             if not self.nth:
                 if self.gate is None:

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from fastapi_oidc import OIDC, SessionError
+from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.flows import refresh, relying_party
 from fastapi_oidc.testing import Lifetimes
 from tests.oidc.flows.steps import (
@@ -119,20 +120,21 @@ async def test_refreshes_of_a_session_in_two_event_loops_do_not_disturb_each_oth
     assert refreshes(world) == 1
 
 
-async def test_request_waits_for_the_start_of_its_refresh_for_a_limited_time(
+async def test_request_waits_for_its_refresh_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Until it has started, and then until the provider has answered."""
     monkeypatch.setattr(relying_party, "CONCURRENT_REFRESHES", 1)
-    world = make_world(settings={"provider_timeout": 0.5, "callback_timeout": 0.5})
+    world = make_world()
     first, second = await world.signed_in(), await world.signed_in("bob")
-    monkeypatch.setattr(refresh, "START_SECONDS", 0.1)
     held = Held()
     world.op.faults.put("token", held)
     world.time.advance(AFTER_EXPIRY)
-    requests = [begun(first.get("/me")), begun(second.get("/me"))]
-    await held.gate.until_reached()
-    answers = await asyncio.gather(*requests)
+    with monkeypatch.context() as patch:
+        patch.setattr(refresh, "TimeLimit", lambda seconds: TimeLimit(0.1))
+        answers = await asyncio.gather(*(each.get("/me") for each in (first, second)))
     assert [answer.status_code for answer in answers] == [503, 503]
+    await held.gate.until_reached()
     held.gate.opened.set()
     world.time.advance(2)
     assert [await generation(browser) for browser in (first, second)] == [1, 1]

@@ -6,17 +6,14 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import (
-    Clock,
     Code,
     ConfigurationError,
     DownstreamAPI,
     Grant,
-    MemoryStore,
     OIDCError,
     SessionError,
 )
 from fastapi_oidc.protocol.downstream import GrantKind
-from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import (
@@ -28,10 +25,11 @@ from tests.oidc.flows.steps import (
     others_have_run,
     two_processes,
 )
+from tests.oidc.flows.test_lost_moments import world_of
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session, calling
 from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import World, make_world
 
 CALENDAR, MAIL = "https://calendar.test", "https://mail.test"
 FIRST_TOKEN_ENDS = 290
@@ -196,20 +194,8 @@ async def test_a_sign_out_revokes_the_tokens_for_apis(
 async def test_a_sign_out_while_the_token_is_stored_revokes_it(kind: GrantKind) -> None:
     """The sign-out finds no token yet, and the token comes from a session that was alive."""
 
-    class Slow(MemoryStore):
-        gate = Gate()
-        writes = 0
-
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
-            if ":token:" in key:
-                self.writes += 1
-                if self.writes == 2:
-                    await self.gate.passed()
-            return await super().swap(key, before, after)
-
-    time = Time()
-    store = Slow(clock=Clock(read=time))
-    world = make_world(**described(kind, time=time, session_store=store))
+    world, store = world_of("store", **described(kind))
+    store.kind, store.nth, store.gate = "token", 2, Gate()
     browser, grant = await world.signed_in(), await grant_in(world)
     asked = asyncio.create_task(grant.access_token())
     await store.gate.until_reached()

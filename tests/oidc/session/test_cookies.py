@@ -181,16 +181,8 @@ def test_old_ones_leave_and_what_cannot_be_read_when_there_is_no_room() -> None:
     for number in range(MAXIMUM_PENDING - 1):
         browser.begin(str(number), created_at=NOW - number)
     assert NAMES.transaction("unreadable") not in browser
-    assert NAMES.transaction("new") in browser
-
-
-def test_what_cannot_be_read_leaves_before_the_oldest_that_can() -> None:
-    browser = Browser({NAMES.transaction("unreadable"): "of the next version"})
-    for number in range(MAXIMUM_PENDING - 1):
-        browser.begin(str(number), created_at=NOW - PENDING_SECONDS + 2)
-    browser.begin("new")
-    assert NAMES.transaction("unreadable") not in browser
-    assert all(TRANSACTIONS.find(str(number), browser, now=NOW) for number in range(7))
+    alive = [*map(str, range(MAXIMUM_PENDING - 1)), "new"]
+    assert all(TRANSACTIONS.find(state, browser, now=NOW) for state in alive), "it leaves first"
 
 
 def test_the_budget_is_exact() -> None:
@@ -199,13 +191,6 @@ def test_the_budget_is_exact() -> None:
     left = ROOM - len(change.name) - len(change.value or "") - len(name) - 2 * len("=; ")
     assert len(TRANSACTIONS.begun(a_transaction(), {name: "x" * left})) == 1
     assert len(TRANSACTIONS.begun(a_transaction(), {name: "x" * (left + 1)})) == 2
-
-
-def test_an_instance_leaves_the_cookies_of_others_alone() -> None:
-    other = CookieNames("oidc_login", secure=True)
-    browser = Browser({other.session: "x", other.transaction("a"): "x", NAMES.session: "x"})
-    (only,) = browser.begin("new")
-    assert only.name == NAMES.transaction("new")
 
 
 def test_what_a_transaction_has_not_takes_no_room() -> None:

@@ -41,7 +41,7 @@ class Dictionary(SessionStore):
         self.rows[id] = session
 
     def delete(self, id: str, /) -> None:
-        del self.rows[id]
+        self.rows.pop(id, None)
 
 
 class CountingLock(LockOfThisLoop):

@@ -140,14 +140,14 @@ async def occupied(url: str) -> AsyncIterator[None]:
 
 
 async def test_a_call_that_takes_too_long_is_given_up(sql_values: SQLStore, sql_url: str) -> None:
-    store = SQLStore(sql_url, timeout=2)
+    store = SQLStore(sql_url, timeout=0.5)
     await put_one(sql_values)
     async with occupied(sql_url):
-        async with asyncio.timeout(DEFAULT_TIMEOUT - 1):
+        async with asyncio.timeout(DEFAULT_TIMEOUT):
             failures = await asyncio.gather(*calls_of(store), return_exceptions=True)
     codes = {getattr(failure, "code", failure) for failure in failures}
     assert codes == {Code.SESSION_STORE_UNAVAILABLE}
-    await store.aclose()
+    store._database._timeout = DEFAULT_TIMEOUT
     assert await has_one(store)
     await store.aclose()
 

@@ -11,34 +11,16 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.own_store import SealedSession, SessionStore, store_of
+from fastapi_oidc.session.own_store import store_of
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.store import Cell, Change, MemoryStore, Store, Stored
 from tests.oidc.session.conftest import url_of
+from tests.oidc.session.test_own_store import Dictionary
 
 SHARED = ["redis", "postgresql", "sqlite"]
 LATER = int(time.time()) + 3600
 LONG_AGO = 1
 MOVERS = 12
-
-
-class SlowDictionary(SessionStore):
-    """Another task may run before each step."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, SealedSession] = {}
-
-    async def get(self, id: str, /) -> SealedSession | None:
-        await asyncio.sleep(0)
-        return self.rows.get(id)
-
-    async def set(self, id: str, session: SealedSession, /) -> None:
-        await asyncio.sleep(0)
-        self.rows[id] = session
-
-    async def delete(self, id: str, /) -> None:
-        await asyncio.sleep(0)
-        self.rows.pop(id, None)
 
 
 @asynccontextmanager
@@ -59,7 +41,7 @@ def given(request: pytest.FixtureRequest) -> Any:
         case "memory":
             return MemoryStore()
         case "own":
-            return SlowDictionary()
+            return Dictionary()
         case kind:
             return shared_url(request, kind)
 
