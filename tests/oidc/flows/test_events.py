@@ -132,8 +132,9 @@ async def expired(world: World, browser: httpx.AsyncClient) -> World:
 
 
 async def rotated(world: World, browser: httpx.AsyncClient) -> World:
-    both = [secrets.token_urlsafe(32), *world.oidc.settings.cookie_secret]
-    settings = OIDCSettings.model_validate(dict(world.oidc.settings) | {"cookie_secret": both})
+    known: dict[str, Any] = dict(world.oidc.settings)
+    both = [secrets.token_urlsafe(32), *known["cookie_secret"]]
+    settings = OIDCSettings.model_validate(known | {"cookie_secret": both})
     store = world.oidc.registrations.engine.store
     return another_process(world, settings=settings, session_store=store)
 
