@@ -11,12 +11,10 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 
 from fastapi_oidc import IdentityContext, OIDCMiddleware, SignedIn, StandardIdentity
-from fastapi_oidc.session import rows
 from fastapi_oidc.session.sealing import KeyRing
-from fastapi_oidc.testing import Lifetimes, ServerError
+from fastapi_oidc.testing import ServerError
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
-    LEASE,
     LOCAL,
     callback_url,
     copy_of,
@@ -25,7 +23,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
+from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import BASE_URL, Time, World, make_world
 
 
@@ -50,21 +48,6 @@ async def test_callbacks_at_once_exchange_the_code_once(
         other = world.browser()
         other.cookies.update(dict(answer.cookies))
         assert await generation(other) == 0
-
-
-async def test_process_that_dies_in_a_login_leaves_it_to_another(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The provider has not had the code yet."""
-    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)  # it only seems to be dead
-    here, there = two_processes(mode, lifetimes=Lifetimes(code=300))
-    browser, held = here.browser(), Held()
-    url = await callback_url(browser)
-    here.op.faults.put("token", held)
-    begun(copy_of(browser, here).get(url))
-    await held.gate.until_reached()
-    here.time.advance(LEASE)
-    assert await returned(same_browser(browser, there), url) == "/me"
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "in another process"])

@@ -1,11 +1,8 @@
 """An application that ends waits for what was sent, and sends nothing more."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
-from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.concurrency import SingleFlight
@@ -21,35 +18,6 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.interleaving import Gate, Held, begun
 from tests.oidc.world import BASE_URL, World, make_world
-
-
-async def test_an_outer_lifespan_waits_for_a_refresh_that_was_sent(world: World) -> None:
-    browser, held = await world.signed_in(), Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(AFTER_EXPIRY)
-
-    @asynccontextmanager
-    async def lifespan(_outer: FastAPI) -> AsyncIterator[None]:
-        yield
-        await world.oidc.aclose()
-
-    outer = FastAPI(lifespan=lifespan)
-    outer.mount("/", world.app)
-
-    async def lifetime() -> None:
-        async with outer.router.lifespan_context(outer):
-            request = begun(browser.get("/me"))
-            await held.gate.until_reached()
-            request.cancel()
-
-    closing = asyncio.create_task(lifetime())
-    await held.gate.until_reached()
-    await others_have_run()
-    assert not closing.done()
-    held.gate.opened.set()
-    await closing
-    assert await generation(browser) == 1, "the application was started again"
-    assert refreshes(world) == 1
 
 
 async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
