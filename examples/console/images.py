@@ -137,6 +137,7 @@ async def _page(
         "arrived": host.library.arrived,
         "is_old": False,
         "folders": host.library.folders,
+        "strays": await asyncio.to_thread(lambda: host.library.strays),
         "done": done if done in DONE else "",
         "refusal": refusal,
         **account(await visit_of(request, session)),

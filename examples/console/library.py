@@ -96,7 +96,7 @@ class Library:
         self.folders: Mapping[Place, Path] = {
             place: images / place for place in ("kernels", "disks")
         }
-        self._given = given
+        self._given, self._images = given, images
         self.arriving: list[Arriving] = []
         """What is being received now."""
         self.arrived = 0
@@ -111,6 +111,11 @@ class Library:
         """The folders and files that machines may use."""
         given = (path for paths in self._given.values() for path in paths)
         return [*self.folders.values(), *given]
+
+    @property
+    def strays(self) -> list[str]:
+        """The names of files beside the folders, which nothing finds there."""
+        return sorted(printable(path.name) for path in self._images.iterdir() if path.is_file())
 
     def paths(self, place: Place) -> Iterator[Path]:
         """All files to choose from, without those whose names are no text."""

@@ -8,7 +8,8 @@ import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
@@ -35,6 +36,12 @@ MAY_HAVE_ACTED = "the monitor may have carried the call out"
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
 DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
+PATHS = re.compile(r'"\w*path\w*":\s*("[^"]*")')
+NOTES = {
+    "No such file": "{} does not exist; SimulatedMonitor(check_files=False) needs no files",
+    "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
+}
+"""What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""
 
 
 class HttpAnswer(Protocol):
@@ -112,15 +119,16 @@ def unreadable(reason: object) -> CallFailed:
 class CallSettings:
     """What the calls of one client have in common.
 
-    `timeout` is for a whole call, in seconds, None for no limit. `on_files` is a note for the error
-    of a file that the monitor does not find. Raises ValueError for an invalid limit and for an
-    empty path.
+    `timeout` is for a whole call, in seconds, None for no limit. `notes` are for the errors of
+    calls, by the monitor's words. `advise` says what is wrong with a call that the monitor accepts.
+    Raises ValueError for an invalid limit and for an empty path.
     """
 
     socket_path: str
     timeout: float | None = DEFAULT_TIMEOUT
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    on_files: str = ""
+    notes: Mapping[str, str] = field(default_factory=lambda: NOTES)
+    advise: Callable[[Operation[object]], str] = lambda _: ""
 
     def __post_init__(self) -> None:
         if not self.socket_path:
@@ -136,8 +144,11 @@ class CallSettings:
             return self
         return replace(self, timeout=own_limit)
 
-    def require_small(self, operation: Operation[object]) -> None:
-        """Raises VmmRequestTooLarge if the operation's body is too large."""
+    def check(self, operation: Operation[object]) -> None:
+        """A RuntimeWarning for a likely mistake; VmmRequestTooLarge if the body is too large."""
+        if advice := self.advise(operation):
+            message = f"{operation}: {advice}"
+            warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
         size = len(operation.body or b"")
         if size > self.max_body_bytes:
             what = f"the body has {size} bytes, the limit is {self.max_body_bytes}; {NOT_SENT}"
@@ -150,14 +161,19 @@ class CallSettings:
         if not 200 <= answer.status_code < 300:
             fault = fault_message_in(answer.content)
             error = VmmApiError(answer.status_code, fault, operation)
-            if self.on_files and "No such file" in fault:
-                error.add_note(self.on_files)
+            self._add_notes(error)
             raise error
         try:
             return operation.read(answer.content)
         except ValueError as fault:
             what = f"the {answer.status_code} response {_fault_of(fault)}; {MAY_HAVE_ACTED}"
             raise VmmProtocolError(self._message(operation, what), operation) from fault
+
+    def _add_notes(self, refusal: VmmApiError) -> None:
+        paths = ", ".join(PATHS.findall((refusal.operation.body or b"").decode()))
+        for words, note in self.notes.items():
+            if words in refusal.fault_message:
+                refusal.add_note(note.replace("{}", paths or "a file"))
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:
         """The error for a call that got no response."""

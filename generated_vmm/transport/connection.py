@@ -114,6 +114,8 @@ def connect_to(path: str, connection: socket.socket) -> None:
         raise unreachable(fault, permanent=True)
     try:
         connection.connect(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, error.strerror, os.path.abspath(path)) from error
     except ConnectionRefusedError as error:
         if kind := kind_of_file(path):
             raise ConnectionRefusedError(error.errno, f"{path} is {kind}, not a socket") from error

@@ -25,7 +25,12 @@ def test_things_are_listed_with_their_users_and_deleted_when_unused(
     typed = {"drive.path_on_host": str(disk), "drive.is_read_only": "true"}
     typed["drive.drive_id"] = "data"
     do(alice, "keeper", "devices", "Add drive", typed)
+    stray = disk.parent.parent / "flat.ext4"
+    stray.touch()
+    alice.open("/images", sees="or they are not found: flat.ext4")
+    stray.unlink()
     alice.open("/images", sees="vmlinux")
+    assert "not found" not in alice.text
     assert "named by a setting" in alice.text
     assert not alice.has_button("Delete spare")
     token = alice.field("csrf_token")

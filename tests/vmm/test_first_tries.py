@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,20 @@ import pytest
 from pydantic import ValidationError
 
 import generated_vmm
-from generated_vmm import AsyncMonitor, AsyncVmmClient, FullVmConfiguration, Monitor, VmmClient
+from generated_vmm import (
+    AsyncMonitor,
+    AsyncVmmClient,
+    FullVmConfiguration,
+    Monitor,
+    VmmApiError,
+    VmmClient,
+    VmmConnectionError,
+    VmmTimeoutError,
+)
 from generated_vmm.guest import AsyncGuest, Guest
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
-from generated_vmm.process import MonitorStartError
+from generated_vmm.process import JailedMonitor, MonitorStartError
+from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.codegen.descriptions import ROOT
 
 PAIRS: list[tuple[Any, Any, Any]] = [
@@ -84,6 +94,63 @@ def test_the_socket_of_a_monitor_as_the_program() -> None:
         listener.bind(f"{folder}/vm.socket")
         with pytest.raises(MonitorStartError, match=r"VmmClient\(path\) controls that"):
             Monitor(f"{folder}/vm.socket").start()
+
+
+def test_the_jailer_and_the_monitor_are_swapped() -> None:
+    with pytest.raises(ValueError, match="/bin/jailer: jailer and binary are swapped"):
+        JailedMonitor("/bin/firecracker", "/bin/jailer", id="a", uid=1, gid=1)
+
+
+def test_a_relative_path_after_a_change_of_the_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(VmmConnectionError, match=f"No such file .*: '{tmp_path}/vm.socket'"):
+        VmmClient("vm.socket").get_version()
+
+
+REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
+    (
+        lambda vm: vm.boot("/vm/vmlinux"),
+        '"/vm/vmlinux" does not exist; SimulatedMonitor(check_files=False) needs no files',
+    ),
+    (
+        lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
+        "set devices before the start, or start the monitor with enable_pci",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "note"), REFUSED)
+def test_a_call_that_the_monitor_refuses(call: Callable[[VmmClient], object], note: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, SimulatedMonitor(f"{folder}/s") as monitor:
+        with VmmClient(monitor.socket_path) as vm, pytest.raises(VmmApiError) as refused:
+            call(vm)
+        assert refused.value.__notes__ == [note]
+
+
+def test_a_guest_with_more_memory_than_its_host(simulated: Monitor) -> None:
+    with pytest.warns(RuntimeWarning, match="=524288 is more than the [0-9]+ MiB of") as caught:
+        simulated.client.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
+    with pytest.raises(VmmTimeoutError, match=r"written nothing: boot_args needs console=ttyS0$"):
+        simulated.serial.read_until(b"login:", timeout=0.01)
+    simulated.client.boot(sys.executable)
+    simulated.serial.read_until(b"guest is up")
+    with pytest.raises(VmmTimeoutError, match=r"within 0.01 s$"):
+        simulated.serial.read_until(b"login:", timeout=0.01)
+    simulated.client.pause()
+    with pytest.raises(VmmTimeoutError, match=r"it is paused, and monitor.client.resume\(\) res"):
+        simulated.serial.read_until(b"login:", timeout=0.01)
+
+
+@pytest.fixture
+def simulated() -> Iterator[Monitor]:
+    with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
+        yield monitor
 
 
 def test_a_field_of_another_name_is_told_the_names() -> None:

@@ -21,7 +21,7 @@ class AsyncSender:
         `own_limit` in seconds replaces the default timeout, not one that the caller has chosen.
         """
         settings = self.settings.limited(own_limit)
-        settings.require_small(operation)
+        settings.check(operation)
         try:
             answer = await self.channel.exchange(operation, settings.timeout)
         except CallFailed as failed:

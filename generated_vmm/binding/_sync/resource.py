@@ -22,7 +22,7 @@ class Sender:
         `own_limit` in seconds replaces the default timeout, not one that the caller has chosen.
         """
         settings = self.settings.limited(own_limit)
-        settings.require_small(operation)
+        settings.check(operation)
         try:
             answer = self.channel.exchange(operation, settings.timeout)
         except CallFailed as failed:

@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
@@ -82,8 +82,11 @@ class VmmClient(MonitorApi, Context):
 
     def with_options(self, *, timeout: float | None) -> Self:
         """The same client with another timeout in seconds; both share the connection."""
+        return self._with(timeout=timeout)
+
+    def _with(self, **members: Any) -> Self:
         client = copy.copy(self)
-        settings = replace(self._sender.settings, timeout=timeout)
+        settings = replace(self._sender.settings, **members)
         MonitorApi.__init__(client, Sender(settings, self._sender.channel))
         return client
 

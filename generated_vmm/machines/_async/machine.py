@@ -32,8 +32,12 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
 )
+from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport.calls import levels_to_caller
+
+STORED = ("drives", "mmds", "network-interfaces", "pmem")
+"""What can be set while a machine runs, by the first word of the path, and is in its definition."""
 
 
 class AsyncMachine:
@@ -105,8 +109,17 @@ class AsyncMachine:
 
     @property
     def client(self) -> AsyncVmmClient:
-        """The client of the monitor. Raises `MachineError` if it does not run."""
-        return self._held.client
+        """The client of the monitor. Raises `MachineError` if it does not run.
+
+        Emits a RuntimeWarning when it sets what the next start replaces: see `changing`.
+        """
+        return self._held.client._with(advise=self._fault_of_set)
+
+    def _fault_of_set(self, operation: VmmOperation[object]) -> str:
+        is_set = operation.method == "PUT" and operation.path.split("/")[1] in STORED
+        if not is_set or self._held.busy is not None:
+            return ""
+        return "the next start replaces this: make the call in `with machine.changing(...)`"
 
     def guest(self) -> AsyncGuest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
@@ -136,7 +149,7 @@ class AsyncMachine:
         may have: before `reconcile`, and after `close`.
         """
         if self.is_up:
-            return (await self.client.get_instance_info()).state
+            return (await self._held.client.get_instance_info()).state
         if self.record.should_be != "Ended":
             self._control.require_taken(self.name)
         return "Ended"

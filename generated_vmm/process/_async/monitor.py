@@ -65,6 +65,7 @@ class AsyncMonitor(Context):
         self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
+        self.serial.owner = self._owner
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.process._async.client import is_paused
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
@@ -24,6 +25,7 @@ from generated_vmm.process.lines import (
     opened,
 )
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
+from generated_vmm.process.owner import Owner
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
@@ -64,6 +66,8 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
     The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
 
+    owner: Owner | None = None
+
     async def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, as soon as they contain `expected`.
 
@@ -83,8 +87,14 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
                     raise MonitorError(what)
             except TimeoutError as error:
                 what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
-                raise VmmTimeoutError(what) from error
+                raise VmmTimeoutError(what + await self._cause()) from error
         return piece
+
+    async def _cause(self) -> str:
+        """Why a guest may not write, for the end of a message."""
+        if self.owner is not None and await is_paused(self.owner):
+            return ": it is paused, and monitor.client.resume() resumes it"
+        return "" if self.position else "; it has written nothing: boot_args needs console=ttyS0"
 
     async def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.

@@ -9,11 +9,12 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from generated_vmm.errors import VmmConnectionError
+from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.owner import Owner
+from generated_vmm.process.program import fault_of_memory
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
@@ -22,12 +23,17 @@ from generated_vmm.transport import (
     UnixChannel,
 )
 from generated_vmm.transport._sync.vsock import VsockConnection
-from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
-IN_JAIL = "paths are those inside of the jail: monitor.copy_in(file) and link_in(file) return one"
+IN_JAIL = {
+    "No such file": "{} does not exist: paths are those inside of the jail, as "
+    "monitor.copy_in(file) and link_in(file) return them",
+    "Permission denied": "{} belongs to another user: link_in(file, give=True) makes the jailed "
+    "user the owner",
+}
 
 
 def note_sockets(owner: Owner, deadline: float) -> None:
@@ -76,8 +82,8 @@ class MonitorClient(VmmClient):
             transport=MonitorChannel(owner),
         )
         self._owner = owner
-        if owner.root is not None:
-            self._sender.settings = replace(self._sender.settings, on_files=IN_JAIL)
+        notes = NOTES | IN_JAIL if owner.root is not None else NOTES
+        self._sender.settings = replace(self._sender.settings, notes=notes, advise=fault_of_memory)
 
     def connect_vsock(
         self,
@@ -92,3 +98,11 @@ class MonitorClient(VmmClient):
         held = self._owner.opened_vsock(self._vsock_path())
         path = f"/proc/self/fd/{held.number}"
         return super().connect_vsock(port, uds_path=path, timeout=timeout)
+
+
+def is_paused(owner: Owner) -> bool:
+    """Whether its monitor responds at once that the guest is paused."""
+    with contextlib.suppress(VmmError):
+        with MonitorClient(owner).with_options(timeout=LONGEST_END) as client:
+            return (client.get_instance_info()).state == "Paused"
+    return False

@@ -66,6 +66,7 @@ class Monitor(Context):
         self.log = RingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = RingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
+        self.serial.owner = self._owner
 
     @classmethod
     def attach(cls, directory: HostPath) -> Self:

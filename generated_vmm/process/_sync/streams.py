@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from generated_vmm.concurrency._sync import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.process._sync.client import is_paused
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
@@ -25,6 +26,7 @@ from generated_vmm.process.lines import (
     opened,
 )
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
+from generated_vmm.process.owner import Owner
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
@@ -65,6 +67,8 @@ class Serial(Followed[Piece], Console):
     The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
 
+    owner: Owner | None = None
+
     def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, as soon as they contain `expected`.
 
@@ -84,8 +88,14 @@ class Serial(Followed[Piece], Console):
                     raise MonitorError(what)
             except TimeoutError as error:
                 what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
-                raise VmmTimeoutError(what) from error
+                raise VmmTimeoutError(what + self._cause()) from error
         return piece
+
+    def _cause(self) -> str:
+        """Why a guest may not write, for the end of a message."""
+        if self.owner is not None and is_paused(self.owner):
+            return ": it is paused, and monitor.client.resume() resumes it"
+        return "" if self.position else "; it has written nothing: boot_args needs console=ttyS0"
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.

@@ -284,6 +284,15 @@ def test_devices_that_were_changed_are_stored_for_the_next_start(
         pass
 
 
+def test_what_is_set_and_not_stored_is_warned_of(web: Machine) -> None:
+    web.start()
+    without_config = pytest.raises(VmmApiError, match="MMDS")
+    with pytest.warns(RuntimeWarning, match="the next start replaces this"), without_config:
+        web.client.mmds.set({"latest": {}})
+    with without_config, web.changing(metadata={"latest": {}}):
+        web.client.mmds.set({"latest": {}})
+
+
 def test_a_file_that_a_machine_is_given_while_it_runs_must_be_allowed(folder: Path) -> None:
     with machines_in(folder, files=[folder], detached=False) as machines:
         web = machines.create("web", definition(folder))

@@ -78,8 +78,21 @@ def test_a_path_of_the_host_is_refused_with_a_word_of_the_jail(
         with pytest.raises(VmmApiError, match="No such file") as refused:
             do(vm.boot(guest["boot_source"]))
         assert refused.value.__notes__ == [
-            "paths are those inside of the jail: monitor.copy_in(file) and link_in(file) return one"
+            f'"{guest["boot_source"]["kernel_image_path"]}" does not exist: paths are those inside '
+            "of the jail, as monitor.copy_in(file) and link_in(file) return them"
         ]
+
+
+def test_a_disk_that_the_jailed_user_may_not_write(make: Any, do: Do, folder: Path) -> None:
+    monitor = make()
+    (folder / "disk").write_bytes(bytes(512))
+    disk = do(monitor.link_in(folder / "disk"))
+    do(monitor.start())
+    with pytest.raises(VmmApiError, match="Permission denied") as refused:
+        do(monitor.client.drive("a").set(path_on_host=disk, is_root_device=False))
+    assert refused.value.__notes__ == [
+        '"/disk" belongs to another user: link_in(file, give=True) makes the jailed user the owner'
+    ]
 
 
 def test_a_guest_runs_in_a_jail(start: Any, do: Do, guest: dict[str, Any]) -> None:

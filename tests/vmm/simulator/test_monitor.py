@@ -235,15 +235,6 @@ def test_calls_tell_what_was_asked_and_answered(monitor: SimulatedMonitor, call:
         monitor.calls[0].json()
 
 
-def test_a_path_that_does_not_exist_leads_to_the_option(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with SimulatedMonitor(folder / "m.socket") as monitor:
-        body = {"kernel_image_path": "/vm/vmlinux"}
-        assert Caller(monitor.socket_path)("PUT", "/boot-source", body).status == 400
-    assert caplog.messages == ["/vm/vmlinux does not exist; check_files=False accepts any path"]
-
-
 def test_what_is_misspelled_is_refused(folder: Path) -> None:
     monitor = SimulatedMonitor(folder / "m.socket")
     with pytest.raises(AttributeError, match="boot_second"):
