@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from generated_vmm.operation import Operation
 from generated_vmm.process.errors import MonitorStartError
 
 USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
@@ -40,15 +38,6 @@ def usage_of(pid: int) -> Usage | None:
     ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
     memory = int(fields[RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
     return Usage(time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), memory)
-
-
-def fault_of_memory(operation: Operation[object]) -> str:
-    """What is wrong with the memory of a guest: it is more than this host has."""
-    if operation.path != "/machine-config" or operation.body is None:
-        return ""
-    size = json.loads(operation.body).get("mem_size_mib") or 0
-    host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    return f"mem_size_mib={size} is more than the {host} MiB of this host" if size > host else ""
 
 
 def find_program(option: str, name: str, env: Mapping[str, str] | None) -> str:

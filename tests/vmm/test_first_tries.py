@@ -135,6 +135,23 @@ def test_a_guest_with_more_memory_than_its_host(simulated: Monitor) -> None:
     assert [warning.filename for warning in caught] == [__file__]
 
 
+def test_two_guests_with_one_disk(simulated: Monitor, tmp_path: Path) -> None:
+    (tmp_path / "disk").touch()
+    (tmp_path / "link").hardlink_to(tmp_path / "disk")
+
+    def give(monitor: Monitor, name: str, *, is_read_only: bool = False) -> None:
+        own: Any = {"is_root_device": False, "is_read_only": is_read_only}
+        monitor.client.drive("a").set(path_on_host=tmp_path / name, **own)
+
+    for _ in range(2):
+        give(simulated, "disk")
+    with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as other:
+        give(other, "disk", is_read_only=True)
+        with pytest.warns(RuntimeWarning, match=f"of {simulated.socket_path} runs with"):
+            give(other, "link")
+    give(simulated, "disk")
+
+
 def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
     with pytest.raises(VmmTimeoutError, match=r"written nothing: boot_args needs console=ttyS0$"):
         simulated.serial.read_until(b"login:", timeout=0.01)

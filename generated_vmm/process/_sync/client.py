@@ -13,8 +13,8 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
+from generated_vmm.process.mistakes import mistake_in
 from generated_vmm.process.owner import Owner
-from generated_vmm.process.program import fault_of_memory
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
     DEFAULT_TIMEOUT,
@@ -83,7 +83,8 @@ class MonitorClient(VmmClient):
         )
         self._owner = owner
         notes = NOTES | IN_JAIL if owner.root is not None else NOTES
-        self._sender.settings = replace(self._sender.settings, notes=notes, advise=fault_of_memory)
+        advise = partial(mistake_in, owner=owner)
+        self._sender.settings = replace(self._sender.settings, notes=notes, advise=advise)
 
     def connect_vsock(
         self,
