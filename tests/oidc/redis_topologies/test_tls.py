@@ -67,18 +67,13 @@ def url(url_without_tls: str) -> str:
     return url_without_tls.replace("redis", "rediss", 1)
 
 
-async def test_every_part_is_spoken_to_with_tls(url: str, certificates: Certificates) -> None:
-    await assert_it_works(url + certificates.shown(certificates.client))
-
-
-async def test_a_client_without_its_certificate_is_refused(
-    url: str, certificates: Certificates
+async def test_a_client_with_its_certificate_alone_is_served(
+    url: str, url_without_tls: str, certificates: Certificates
 ) -> None:
-    for shown in (
-        certificates.shown(certificates.stranger),
-        f"&ssl_ca_certs={certificates.authority}",
-    ):
-        await assert_unavailable(url + shown)
+    await assert_it_works(url + certificates.shown(certificates.client))
+    await assert_unavailable(url + certificates.shown(certificates.stranger))
+    await assert_unavailable(f"{url}&ssl_ca_certs={certificates.authority}")
+    await assert_unavailable(url_without_tls)
 
 
 async def test_a_server_of_another_authority_or_name_is_not_believed(
@@ -90,7 +85,3 @@ async def test_a_server_of_another_authority_or_name_is_not_believed(
     elsewhere = url.replace("127.0.0.1", "localhost") + certificates.shown(client)
     await assert_unavailable(elsewhere)
     await assert_it_works(f"{elsewhere}&ssl_check_hostname=False")
-
-
-async def test_without_tls_there_is_no_answer(url_without_tls: str) -> None:
-    await assert_unavailable(url_without_tls)

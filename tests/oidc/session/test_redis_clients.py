@@ -33,13 +33,17 @@ def test_one_server() -> None:
     assert options_of(client)["retry"]._retries == 1
 
 
-@pytest.mark.parametrize("host", ["redis.example.com", "[::1]:6379"])
-def test_tls_checks_who_answers(host: str) -> None:
-    client = client_of(f"rediss://{host}?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem", 50)
-    assert isinstance(client, Redis)
-    assert client.connection_pool.connection_class is SSLConnection
+@pytest.mark.parametrize(
+    "url", ["rediss://redis.example.com", "rediss://[::1]:6379", "rediss+cluster://10.0.0.1"]
+)
+def test_tls_checks_who_answers(url: str) -> None:
+    client = client_of(f"{url}?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem", 50)
+    options = options_of(client)
+    if isinstance(client, Redis):
+        options = options | {"connection_class": client.connection_pool.connection_class}
+    assert options["connection_class"] is SSLConnection
     expected = {"ssl_ca_certs": "/ca.pem", "ssl_certfile": "/me.pem", "ssl_check_hostname": True}
-    assert expected.items() <= options_of(client).items()
+    assert expected.items() <= options.items()
 
 
 def test_the_master_that_sentinels_name() -> None:
@@ -101,12 +105,6 @@ def test_a_cluster() -> None:
     assert list(client.nodes_manager.startup_nodes) == ["10.0.0.1:6379", "10.0.0.2:7000"]
     expected = {"socket_timeout": NODE_SECONDS, "max_connections": 50}
     assert (CREDENTIALS | expected).items() <= options_of(client).items()
-
-
-def test_a_cluster_with_tls() -> None:
-    options = options_of(client_of("rediss+cluster://10.0.0.1?ssl_ca_certs=/ca.pem", 50))
-    assert options["connection_class"] is SSLConnection
-    assert (options["ssl_ca_certs"], options["ssl_check_hostname"]) == ("/ca.pem", True)
 
 
 @pytest.mark.parametrize(
