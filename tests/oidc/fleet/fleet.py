@@ -14,7 +14,7 @@ import httpx
 from fastapi_oidc import Clock
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
 from tests.oidc.fleet.worker_process import PATIENCE, Worker
-from tests.oidc.redis_topologies.servers import Server, program_of
+from tests.oidc.redis_topologies.servers import Server, program_of, running
 
 LONG_AFTER = 400
 """Seconds after a sign-in when the access token (300 s) is over."""
@@ -90,8 +90,7 @@ def running_fleet() -> Iterator[Fleet]:
     with tempfile.TemporaryDirectory(prefix="fleet-") as name, ExitStack() as stack:
         folder = Path(name)
         redis = Server(program_of("redis-server"), folder / "redis", *KEPT_ON_DISK)
-        stack.callback(redis.kill)
-        redis.start()
+        stack.enter_context(running(redis))
         clock_file = folder / "clock"
         clock_file.write_text("0")
         client = DevClient(

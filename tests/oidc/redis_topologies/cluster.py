@@ -7,19 +7,25 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from tests.oidc.redis_topologies.servers import Server, free_port, running, until
+from tests.examples.programs import reserved_port
+from tests.oidc.redis_topologies.servers import Server, running, until
 
 SLOTS: Final = 16384
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 class Node(Server):
-    bus_port = 0
+    def __init__(self, program: str, folder: Path) -> None:
+        super().__init__(program, folder)
+        self.reserved.append(reserved_port())
 
-    def arguments(self, port: int) -> list[str]:
-        self.bus_port = self.bus_port or free_port()
+    @property
+    def bus_port(self) -> int:
+        return int(self.reserved[1].getsockname()[1])
+
+    def arguments(self) -> list[str]:
         as_node = ("--cluster-enabled", "yes", "--cluster-port", str(self.bus_port))
-        return [*super().arguments(port), *as_node, "--cluster-node-timeout", "1000", *KEPT]
+        return [*super().arguments(), *as_node, "--cluster-node-timeout", "1000", *KEPT]
 
     def knows_a_whole_cluster(self) -> bool:
         try:

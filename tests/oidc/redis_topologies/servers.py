@@ -1,6 +1,5 @@
 """Servers of Redis and Valkey on 127.0.0.1, which tests kill, stop and start again."""
 
-import random
 import shutil
 import signal
 import socket
@@ -16,13 +15,11 @@ from typing import Any, Final
 import pytest
 from redis import Redis
 
+from tests.examples.programs import reserved_port
 from tests.programs import require_program
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 60.0
 PROGRAMS: Final = ["redis-server", "valkey-server"]
-# Those that the system gives to clients (32768 and more) are left to them.
-_PORTS: Final = range(20000, 32000)
-_STARTS: Final = 5
 
 
 def program_of(name: str) -> str:
@@ -43,28 +40,29 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 class Server:
-    """One process; its program, which writes into `folder`, is given a port and `options`."""
+    """One process; its program, which writes into `folder`, is given a port and `options`.
+
+    Nobody else gets the port, also while the process is gone.
+    """
 
     def __init__(self, program: str, folder: Path, *options: str) -> None:
         self._program, self.folder, self._options = program, folder, options
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+        self.reserved = [reserved_port()]
         folder.mkdir()
 
-    def start(self) -> None:
-        """It answers; on the port that it had before, if it had one."""
-        for _ in range(1 if self.port else _STARTS):
-            port = self.port or free_port()
-            self._process = subprocess.Popen(
-                [self._program, *self.arguments(port)], cwd=self.folder, stdout=subprocess.DEVNULL
-            )
-            if self._is_up(port):
-                self.port = port
-                return
-        pytest.fail("the server did not start")
+    @property
+    def port(self) -> int:
+        return int(self.reserved[0].getsockname()[1])
 
-    def arguments(self, port: int) -> list[str]:
-        return ["--bind", "127.0.0.1", "--port", str(port), "--save", "", *self._options]
+    def start(self) -> None:
+        """It answers."""
+        command = [self._program, *self.arguments()]
+        self._process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL)
+        until(self._is_up, "a server")
+
+    def arguments(self) -> list[str]:
+        return ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", *self._options]
 
     def command(self, *words: str | int) -> Any:
         """What it answers to `words`."""
@@ -86,34 +84,19 @@ class Server:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def _is_up(self, port: int) -> bool:
+    def _is_up(self) -> bool:
         assert self._process is not None
-        deadline = time.monotonic() + PATIENCE
-        while self._process.poll() is None and time.monotonic() < deadline:
-            with socket.socket() as connection:
-                if connection.connect_ex(("127.0.0.1", port)) == 0:
-                    return self._process.poll() is None
-            time.sleep(0.01)
-        return False
-
-
-def free_port() -> int:
-    """A port that nobody listens at; somebody may by the time that it is used."""
-    while True:
-        port = random.choice(_PORTS)
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
+        assert self._process.poll() is None
+        with socket.socket() as connection:
+            return connection.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 @contextmanager
 def running(*servers: Server) -> Iterator[None]:
     with ExitStack() as stack:
         for server in servers:
+            for each in server.reserved:
+                stack.enter_context(each)
             stack.callback(server.kill)
             server.start()
         yield

@@ -42,11 +42,11 @@ class OverTls(Server):
         super().__init__(program, folder)
         self.certificates = certificates
 
-    def arguments(self, port: int) -> list[str]:
-        words = super().arguments(0)
+    def arguments(self) -> list[str]:
+        words = [*super().arguments(), "--port", "0"]
         for name, value in self.certificates.settings().items():
             words += [f"--tls-{name}", value]
-        return [*words, "--tls-port", str(port)]
+        return [*words, "--tls-port", str(self.port)]
 
 
 @pytest.fixture(scope="module")

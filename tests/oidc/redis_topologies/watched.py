@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.oidc.redis_topologies.servers import Server, free_port, running, until
+from tests.examples.programs import reserved_port
+from tests.oidc.redis_topologies.servers import Server, running, until
 
 SERVICE: Final = "sessions"
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
@@ -18,11 +19,13 @@ class Watched:
         self.servers = [Server(program, folder / name, *AT_ONCE) for name in "ab"]
         self.sentinel = _Sentinel(program, folder / "sentinel")
         self.sentinel.patience = patience
+        self.sentinel.reserved.append(reserved_port())
 
     @property
     def url(self) -> str:
         """Of two sentinels, the first of which is gone."""
-        return f"redis+sentinel://127.0.0.1:{free_port()},127.0.0.1:{self.sentinel.port}/{SERVICE}"
+        there, gone = (each.getsockname()[1] for each in self.sentinel.reserved)
+        return f"redis+sentinel://127.0.0.1:{gone},127.0.0.1:{there}/{SERVICE}"
 
     @property
     def master(self) -> Server:
@@ -43,10 +46,10 @@ class Watched:
 class _Sentinel(Server):
     master_port = patience = 0
 
-    def arguments(self, port: int) -> list[str]:
+    def arguments(self) -> list[str]:
         configuration = self.folder / "sentinel.conf"
         configuration.write_text(
-            f"bind 127.0.0.1\nport {port}\n"
+            f"bind 127.0.0.1\nport {self.port}\n"
             f"sentinel monitor {SERVICE} 127.0.0.1 {self.master_port} 1\n"
             f"sentinel down-after-milliseconds {SERVICE} {self.patience}\n"
             f"sentinel failover-timeout {SERVICE} 2000\n"
