@@ -27,8 +27,8 @@ def open_ends() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-def children() -> str:
-    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+def children() -> set[str]:
+    return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
 
 
 def failing(error: BaseException) -> Callable[..., Any]:
@@ -60,7 +60,8 @@ def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
     monkeypatch.setattr(owner, name, failing(error))
     with pytest.raises(type(error)):
         programs.start("one", {**SLEEP, "terminal": TERMINAL, "timeout_ms": 60_000})
-    assert (open_ends(), children()) == (ends, processes)
+    assert open_ends() <= ends
+    assert children() <= processes  # what others have left may end meanwhile
     assert programs.known == {}
 
 
