@@ -153,7 +153,9 @@ def test_two_guests_with_one_disk(simulated: Monitor, tmp_path: Path) -> None:
 
 
 def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
-    with pytest.raises(VmmTimeoutError, match=r"written nothing: boot_args needs console=ttyS0$"):
+    with pytest.raises(
+        VmmTimeoutError, match=r"it wrote nothing: does boot_args have console=ttyS0\?$"
+    ):
         simulated.serial.read_until(b"login:", timeout=0.01)
     simulated.client.boot(sys.executable)
     simulated.serial.read_until(b"guest is up")

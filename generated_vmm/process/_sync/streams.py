@@ -95,7 +95,7 @@ class Serial(Followed[Piece], Console):
         """Why a guest may not write, for the end of a message."""
         if self.owner is not None and is_paused(self.owner):
             return ": it is paused, and monitor.client.resume() resumes it"
-        return "" if self.position else "; it has written nothing: boot_args needs console=ttyS0"
+        return "" if self.position else "; it wrote nothing: does boot_args have console=ttyS0?"
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
