@@ -29,7 +29,7 @@ def is_running(pid: int) -> bool:
     """Not one that has ended and that its new parent has not waited for."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 
