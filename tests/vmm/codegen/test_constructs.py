@@ -1,7 +1,5 @@
 """Constructs of OpenAPI that no release has used and other monitors do."""
 
-import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -10,35 +8,31 @@ from pydantic import ValidationError
 
 from codegen.document import Node, Unusable
 from codegen.import_spec import facts_of_description
-from tests.vmm.codegen.conftest import Generated, Workshop, import_package
+from tests.vmm.codegen.conftest import Generated
 from tests.vmm.codegen.releases import unlike_any_release
 
 PART = b'{"id":"a","size":1,"step":2,"tags":["x"]}'
 
 
-@pytest.fixture(scope="module")
-def made(workshop: Workshop) -> Iterator[Generated]:
-    made = workshop.get("unlike_any_release")
-    import_package(made.folder, made.name)
-    yield made
-    for module in [found for found in sys.modules if found.split(".")[0] == made.name]:
-        del sys.modules[module]
+with_them = pytest.mark.parametrize("generated", ["unlike_any_release"], indirect=True)
 
 
 @pytest.fixture
-def operations(made: Generated) -> ModuleType:
-    return made.module("operations")
+def operations(generated: Generated) -> ModuleType:
+    return generated.module("operations")
 
 
 @pytest.fixture
-def models(made: Generated) -> ModuleType:
-    return made.module("models")
+def models(generated: Generated) -> ModuleType:
+    return generated.module("models")
 
 
+@with_them
 def test_parameters_of_a_path_are_those_of_its_calls(operations: ModuleType) -> None:
     assert operations.get_part("a b").path == "/api/v1/parts/a%20b"
 
 
+@with_them
 def test_what_stands_behind_the_path_is_a_keyword_and_left_out_when_it_is_none(
     operations: ModuleType, models: ModuleType
 ) -> None:
@@ -48,6 +42,7 @@ def test_what_stands_behind_the_path_is_a_keyword_and_left_out_when_it_is_none(
     assert operations.put_part("a", part, force=False).path == "/api/v1/parts/a?force=false"
 
 
+@with_them
 def test_an_object_made_of_several_has_the_members_of_all(models: ModuleType) -> None:
     part = models.Part.from_answer(PART)
     assert (part.id, part.size, part.step, part.tags) == ("a", 1, 2, ["x"])
@@ -55,18 +50,21 @@ def test_an_object_made_of_several_has_the_members_of_all(models: ModuleType) ->
         models.Part(id="a")
 
 
+@with_them
 def test_a_whole_number_is_one_of_those_described(models: ModuleType) -> None:
     with pytest.raises(ValidationError, match="1, 2 or 4"):
         models.Part(id="a", size=1, step=3)
     assert models.Part.from_answer(PART.replace(b"2", b"8")).step == 8
 
 
+@with_them
 def test_elements_have_to_be_there_once(models: ModuleType) -> None:
     with pytest.raises(ValidationError, match="the list has an element twice"):
         models.Part(id="a", size=1, tags=["x", "y", "x"])
     assert models.Part(id="a", size=1, tags=("x", "y")).tags == ["x", "y"]
 
 
+@with_them
 def test_a_list_is_read_from_an_answer(operations: ModuleType) -> None:
     parts = operations.list_parts().read(b"[" + PART + b',{"id":"b","size":2,"new":1}]')
     assert [(part.id, part.size) for part in parts] == [("a", 1), ("b", 2)]

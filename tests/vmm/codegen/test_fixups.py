@@ -10,7 +10,7 @@ import pytest
 
 from codegen import fixups
 from codegen.describe import describe
-from codegen.document import Node, Unusable, answer_of, body_of, operations_of, schemas_of
+from codegen.document import Node, Unusable, answer_of, operations_of, schemas_of
 from codegen.fixups import FIX_UPS, FixUp, repair
 from codegen.import_spec import facts_of_description
 from codegen.overlay import apply_overlay, read_overlay
@@ -68,21 +68,6 @@ def test_the_notes_tell_the_three_outcomes_apart() -> None:
     assert notes["fix-up defaults"].startswith("repaired 13 (CpuTemplate, ")
 
 
-@pytest.mark.parametrize("version", ["1.7.0", "1.13.0"], ids=["string", "objects"])
-def test_an_untyped_cpu_template_is_any_object(version: str) -> None:
-    found = facts(release(version))
-    fixups.cpu_config(found)
-    assert schemas_of(found)["CpuConfig"] == {"type": "object", "additionalProperties": True}
-
-
-def test_a_misspelt_field_gets_its_name() -> None:
-    found = facts(release("1.13.0"))
-    fixups.imds_compat(found)
-    members = schemas_of(found)["MmdsConfig"]["properties"]
-    assert "imds_comat" not in members
-    assert members["imds_compat"]["type"] == "boolean"
-
-
 def test_hinting_answers_204_and_nothing() -> None:
     found = facts(release("1.14.0"))
     fixups.hinting_status(found)
@@ -90,46 +75,6 @@ def test_hinting_answers_204_and_nothing() -> None:
         operation = found["paths"][f"/balloon/hinting/{step}"]["patch"]
         assert list(operation["responses"]) == ["204", "400", "default"]
         assert answer_of(operation) is None
-
-
-def test_a_partial_machine_configuration_requires_nothing() -> None:
-    found = reference()
-    fixups.partial_machine_configuration(found)
-    machine = found["paths"]["/machine-config"]
-    assert body_of(machine["patch"]) == {"$ref": "#/components/schemas/PartialMachineConfiguration"}
-    assert body_of(machine["put"]) == {"$ref": "#/components/schemas/MachineConfiguration"}
-    schemas = schemas_of(found)
-    assert "required" not in schemas["PartialMachineConfiguration"]
-    assert schemas["MachineConfiguration"]["required"] == ["mem_size_mib", "vcpu_count"]
-
-
-def test_a_described_default_is_noted_and_not_sent() -> None:
-    found = reference()
-    fixups.defaults(found)
-    engine = schemas_of(found)["Drive"]["properties"]["io_engine"]
-    assert engine["x-default"] == "Sync"
-    assert "default" not in engine
-
-
-def test_only_the_body_that_may_be_absent_stays_optional() -> None:
-    found = reference()
-    fixups.required_bodies(found)
-    optional = [
-        path
-        for path, item in found["paths"].items()
-        for operation in item.values()
-        if operation.get("requestBody", {}).get("required") is False
-    ]
-    assert optional == ["/balloon/hinting/start"]
-
-
-def test_the_address_of_the_metadata_is_a_pattern() -> None:
-    found = reference()
-    fixups.patterns(found)
-    address = schemas_of(found)["MmdsConfig"]["properties"]["ipv4_address"]
-    assert "format" not in address
-    assert address["pattern"].startswith(r"^169\.254\.(")
-    assert address["pattern"].endswith("$")
 
 
 # The small part of OpenAPI Overlay 1.0 that the project's overlay uses
@@ -232,14 +177,3 @@ def test_our_overlay_has_words_for_the_whole_reference() -> None:
         assert operation["x-member"]
         assert operation["x-phase"]
     assert all(schema["description"] for schema in schemas_of(document).values())
-
-
-def test_our_overlay_adds_the_undescribed_operations_from_1_16_on() -> None:
-    overlay = read_overlay(PROJECT.overlay)
-    facts = reference()
-    removed = {"deleteGuestDriveByID", "deleteGuestPmemByID", "deleteGuestNetworkInterfaceByID"}
-    document, _ = describe(facts, overlay)
-    assert removed <= {found["operationId"] for _, _, found in operations_of(document)}
-    facts["info"]["version"] = "1.15.1"
-    document, _ = describe(facts, overlay)
-    assert not removed & {found["operationId"] for _, _, found in operations_of(document)}

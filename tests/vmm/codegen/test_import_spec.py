@@ -49,12 +49,6 @@ def test_openapi_3_1_writes_null_differently(tmp_path: Path) -> None:
     }
 
 
-def test_no_words_of_a_release_get_in(tmp_path: Path) -> None:
-    document = swagger()
-    assert PROSE in json.dumps(document)
-    assert PROSE not in json.dumps(imported(document, tmp_path))
-
-
 @pytest.mark.parametrize("path", [PROJECT.description(), REFERENCE], ids=["committed", "reference"])
 def test_a_file_of_ours_is_what_an_import_writes(path: Path) -> None:
     assert write_yaml(import_spec(path)) == path.read_text(encoding="utf-8")
@@ -191,12 +185,6 @@ def own_files() -> list[Path]:
         for path in (ROOT / folder).rglob("*")
         if path.suffix in suffixes and "__pycache__" not in path.parts
     ]
-
-
-def test_texts_are_found_wherever_they_stand() -> None:
-    document = edited(lambda _: None)
-    assert set(prose(document)) == {PROSE}
-    assert "some words that a release says" in runs(PROSE)
 
 
 @pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)

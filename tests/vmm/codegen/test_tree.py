@@ -104,22 +104,6 @@ def test_the_first_folder_needs_no_older_one(tmp_path: Path) -> None:
     assert read(target) == NEW
 
 
-def test_differences_are_named_file_by_file(tmp_path: Path) -> None:
-    made, present = lay(tmp_path / "made", NEW), lay(tmp_path / "present", OLD)
-    assert list(differences(made, present)) == [
-        f"differs: {present / 'a.py'}",
-        f"left over: {present / 'gone.py'}",
-        f"differs: {present / 'models/b.py'}",
-        f"missing: {present / 'models/c.py'}",
-    ]
-
-
-def test_what_python_leaves_behind_is_no_difference(tmp_path: Path) -> None:
-    made, present = lay(tmp_path / "made", NEW), lay(tmp_path / "present", NEW)
-    lay(present, {"models/__pycache__/b.pyc": "compiled"})
-    assert list(differences(made, present)) == []
-
-
 def test_a_file_that_cannot_be_replaced_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from codegen.__main__ import main
 from codegen.document import TEACH, Unusable
 from codegen.generate import ADAPT, try_out
 from tests.releases.renames import LAYERS, WORKS, remove_announced, rename, tried
@@ -104,26 +103,3 @@ def test_every_published_release_and_every_shape_gives_a_package_that_works(
     faults = faults_of(made, CONSOLES, folder)
     [fault] = faults
     assert fault.startswith("vmm_broken/_generated/operations.py:")
-
-
-@pytest.mark.parametrize("options", [[], ["--out"]])
-def test_a_trial_that_fails_changes_nothing(
-    options: list[str],
-    workshop: Workshop,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def fail(*_: object) -> None:
-        raise Unusable("the generated package does not work")
-
-    monkeypatch.setattr("codegen.__main__.make", workshop.make)
-    monkeypatch.setattr("codegen.__main__.try_out", fail)
-    root = tmp_path / "project"
-    for part in ("openapi", "generated_vmm", "docs/vmm"):
-        shutil.copytree(PROJECT.root / part, root / part)
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    out = [str(tmp_path / "out")] if options else []
-    assert main([*options, *out], root=root) == 2
-    assert capsys.readouterr().err == "codegen: the generated package does not work\n"
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
