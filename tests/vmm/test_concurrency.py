@@ -39,59 +39,6 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield ends
 
 
-@HALVES
-@pytest.mark.parametrize("seconds", [5, math.inf])
-def test_what_has_come_is_readable_and_so_is_the_end(
-    half: ModuleType, seconds: float, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    ours, theirs = pair
-    theirs.send(b"x")
-    assert run(lambda: half.readable(ours, time.monotonic() + seconds))
-    ours.recv(1)
-    assert not run(lambda: half.readable(ours, time.monotonic() + SOON))
-    theirs.close()
-    assert run(lambda: half.readable(ours, time.monotonic() + seconds))
-
-
-@HALVES
-def test_room_is_waited_for_until_the_deadline(
-    half: ModuleType, pair: tuple[socket.socket, socket.socket]
-) -> None:
-    ours, theirs = pair
-    assert run(lambda: half.writable(ours, time.monotonic() + 5))
-    with contextlib.suppress(BlockingIOError):
-        while ours.send(bytes(65_536)):
-            pass
-    theirs.send(b"what came is no room")
-    assert not run(lambda: half.writable(ours, time.monotonic() + SOON))
-
-
-@HALVES
-def test_a_lock_is_held_by_one_and_given_back(half: ModuleType) -> None:
-    lock = half.Lock()
-    held = run(lambda: lock.acquire(math.inf))
-    held.release()
-    assert run(lambda: lock.acquire(time.monotonic() + SOON))
-
-
-def test_a_thread_waits_for_a_lock_until_the_deadline_and_no_longer() -> None:
-    lock = _sync.Lock()
-    held = lock.acquire(math.inf)
-    assert held is not None
-    assert lock.acquire(time.monotonic() + SOON) is None
-    threading.Timer(SOON, held.release).start()
-    assert lock.acquire(math.inf) is held
-
-
-async def test_a_task_waits_for_a_lock_until_the_deadline_and_no_longer() -> None:
-    lock = _async.Lock()
-    held = await lock.acquire(math.inf)
-    assert held is not None
-    assert await lock.acquire(time.monotonic() + SOON) is None
-    asyncio.get_running_loop().call_later(SOON, held.release)
-    assert await lock.acquire(math.inf) is held
-
-
 async def test_a_cancelled_wait_leaves_the_socket_to_others(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:

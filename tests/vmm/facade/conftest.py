@@ -2,11 +2,12 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from generated_vmm import AsyncVmmClient, VmmClient
+from tests.vmm.halves import Do
 from tests.vmm.scripted import NO_CONTENT, ScriptedServer, served
 from tests.vmm.scripted import Serve as Serve
 
@@ -32,29 +33,14 @@ def result_of(call: Callable[[], Awaitable[T] | T]) -> T:
     return asyncio.run(wait(result)) if inspect.isawaitable(result) else result
 
 
-def run_blocking(path: Path) -> Iterator[Run]:
-    with VmmClient(path) as client:
+def running(kind: type[VmmClient] | type[AsyncVmmClient], do: Do, path: Path) -> Iterator[Run]:
+    client: Any = kind(path)
 
-        def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
-            return call(client.with_options(timeout=timeout))
+    def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
+        return do(call(client.with_options(timeout=timeout)))
 
-        yield run
-
-
-def run_asynchronous(path: Path) -> Iterator[Run]:
-    client = AsyncVmmClient(path)
-
-    async def awaited(call: Callable[[VmmClient], T], using: AsyncVmmClient) -> T:
-        result = call(using)  # type: ignore[arg-type]  # it has the same members
-        return await result if inspect.isawaitable(result) else result
-
-    with asyncio.Runner() as runner:
-
-        def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
-            return runner.run(awaited(call, client.with_options(timeout=timeout)))
-
-        yield run
-        runner.run(client.close())
+    yield run
+    do(client.close())
 
 
 @pytest.fixture
@@ -63,15 +49,15 @@ def socket_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(socket_path: Path) -> Iterator[Run]:
+def run(do: Do, socket_path: Path) -> Iterator[Run]:
     """Calls through one client for tasks; the other one is derived from it."""
-    yield from run_asynchronous(socket_path)
+    yield from running(AsyncVmmClient, do, socket_path)
 
 
-@pytest.fixture(params=[run_blocking, run_asynchronous])
-def run_each(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
+@pytest.fixture(params=[VmmClient, AsyncVmmClient])
+def run_each(request: pytest.FixtureRequest, do: Do, socket_path: Path) -> Iterator[Run]:
     """Calls through one client of each kind: for waits, which `concurrency` has twice."""
-    yield from request.param(socket_path)
+    yield from running(request.param, do, socket_path)
 
 
 @pytest.fixture

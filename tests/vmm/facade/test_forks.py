@@ -18,7 +18,6 @@ from tests.vmm.scripted import Wire, answer
 from tests.vmm.transport.test_time import one_signal
 
 T = TypeVar("T")
-CALLS = 100
 
 
 @pytest.fixture(params=[VmmClient, AsyncVmmClient])
@@ -34,22 +33,6 @@ def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
 
     yield run
     result_of(client.close)
-
-
-def test_parent_and_child_get_their_own_answers(run: Run, serve: Serve) -> None:
-    server = serve(echo)
-    run(lambda vm: vm.send(echo_of("/before")))
-
-    def call(path: str) -> bytes:
-        return run(lambda vm: vm.send(echo_of(path)))
-
-    def calls(name: str) -> list[bytes]:
-        return [call(f"/{name}/{number}") for number in range(CALLS)]
-
-    child = forked(lambda: calls("child"))
-    assert calls("parent") == [b"/parent/%d" % number for number in range(CALLS)]
-    assert child.result() == [b"/child/%d" % number for number in range(CALLS)]
-    assert len(server.connections) == 2
 
 
 def test_a_child_that_closes_the_client_closes_nothing_of_its_parent(

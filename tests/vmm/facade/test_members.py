@@ -1,19 +1,15 @@
 """Every member sends the request that the description says, and reads the answer into its model."""
 
-import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 from codegen.document import Document, answer_of, body_of, operations_of, references_in
-from generated_vmm import AsyncVmmClient, VmmClient, VmmError
-from generated_vmm._generated import operations
-from generated_vmm._generated._sync import resources
-from generated_vmm.concurrency._async import Context
+from generated_vmm import VmmClient, VmmError
 from tests.vmm.codegen.descriptions import described_reference
 from tests.vmm.described import DOCUMENT, has
 from tests.vmm.facade.conftest import Run, Serve
@@ -112,61 +108,3 @@ def test_metadata_is_a_plain_dict_with_its_nulls(run: Run, serve: Serve) -> None
 def test_what_a_newer_monitor_answers_is_readable(run: Run, serve: Serve) -> None:
     serve(answering({**INSTANCE, "state": "Hibernating", "mood": "good"}))
     assert str(run(lambda vm: vm.get_instance_info()).state) == "Hibernating"
-
-
-# The async client has the members of the sync one, with the same arguments
-
-
-RENAMED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
-IMMEDIATE = {"with_options", "drive", "network_interface", "pmem"}
-
-
-def members(thing: object, prefix: str = "") -> Iterator[tuple[str, list[inspect.Parameter]]]:
-    """Every public callable below a client, by its dotted name."""
-    for name in sorted(vars(type(thing)).keys() | dir(thing)):
-        if name.startswith("_") and name not in {*RENAMED, *RENAMED.values()}:
-            continue
-        member = getattr(thing, name)
-        if getattr(member, "__qualname__", "").startswith(Context.__qualname__):
-            continue  # a block of the other kind, which is refused
-        if inspect.ismethod(member):
-            yield prefix + name, list(inspect.signature(member).parameters.values())
-        else:
-            yield from members(member, f"{prefix}{name}.")
-
-
-def with_ids(client: VmmClient | AsyncVmmClient) -> Iterator[tuple[str, list[inspect.Parameter]]]:
-    yield from members(client)
-    yield from members(client.drive("a"), "drive.")
-    yield from members(client.network_interface("a"), "network_interface.")
-    yield from members(client.pmem("a"), "pmem.")
-
-
-def test_both_clients_have_the_same_members() -> None:
-    sync = {RENAMED.get(name, name): taken for name, taken in with_ids(VmmClient("/s"))}
-    assert sync == dict(with_ids(AsyncVmmClient("/s")))
-
-
-def test_exactly_the_calls_are_awaited() -> None:
-    client = AsyncVmmClient("/s")
-    immediate = {
-        name
-        for name, _ in members(client)
-        if "." not in name and not inspect.iscoroutinefunction(getattr(client, name))
-    }
-    assert immediate == IMMEDIATE
-
-
-def test_every_generated_operation_has_a_member() -> None:
-    made = {
-        name
-        for name, function in vars(operations).items()
-        if callable(function) and function.__module__ == operations.__name__
-    }
-    used = {
-        name
-        for _, resource in inspect.getmembers(resources, inspect.isclass)
-        for _, member in inspect.getmembers(resource, inspect.isfunction)
-        for name in member.__code__.co_names
-    }
-    assert made <= used

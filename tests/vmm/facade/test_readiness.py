@@ -54,10 +54,8 @@ def test_a_connection_that_closes_is_tried_again(run_each: Run, serve: Serve) ->
 
 
 def test_no_monitor_is_a_timeout(run_each: Run, socket_path: Path) -> None:
-    started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"not ready within 0.1 s, at last: .*No such file"):
         run_each(lambda vm: vm.wait_until_ready(0.1))
-    assert time.monotonic() - started < 5
 
 
 def test_a_monitor_that_never_answers_is_a_timeout(run_each: Run, serve: Serve) -> None:
@@ -66,10 +64,8 @@ def test_a_monitor_that_never_answers_is_a_timeout(run_each: Run, serve: Serve) 
             pass
 
     serve(play)
-    started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
         run_each(lambda vm: vm.wait_until_ready(0.1), timeout=None)
-    assert time.monotonic() - started < 5
 
 
 def test_a_refusal_is_not_waited_out(run_each: Run, serve: Serve) -> None:
@@ -96,22 +92,18 @@ IMPOSSIBLE = {
 def test_a_path_that_no_socket_can_have_is_not_waited_for(
     client: type[Any], path: str, text: str
 ) -> None:
-    began = time.monotonic()
     with pytest.raises(VmmConnectionError, match=f"no connection: {text}; nothing was sent") as got:
         result_of(lambda: client(path).wait_until_ready(30))
     assert got.value.permanent
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
 def test_a_closed_client_is_not_waited_for(client: type[Any], socket_path: Path) -> None:
     vm = client(socket_path)
     result_of(vm.close)
-    began = time.monotonic()
     with pytest.raises(VmmConnectionError, match="the client is closed") as got:
         result_of(lambda: vm.wait_until_ready(30))
     assert got.value.permanent
-    assert time.monotonic() - began < 5
 
 
 def test_the_longest_path_is_one(tmp_path: Path) -> None:

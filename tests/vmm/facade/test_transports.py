@@ -1,7 +1,6 @@
 """Any httpx transport, an application or a channel of one's own is a way to the monitor."""
 
 import asyncio
-import gc
 import gzip
 import json
 import ssl
@@ -35,6 +34,7 @@ from generated_vmm.transport import (
 from generated_vmm.transport._async.httpx import AsyncHttpxChannel
 from generated_vmm.transport._sync.httpx import HttpxChannel
 from tests.vmm.facade.conftest import Serve, result_of
+from tests.vmm.halves import Do
 from tests.vmm.scripted import Wire, answer
 
 ACTED, NOT_SENT = "the monitor may have carried the call out", "nothing was sent"
@@ -110,24 +110,19 @@ def test_a_transport_gets_requests_of_its_own_library(
     assert httpx_values.library_of(object()) is httpx
 
 
-def test_an_error_of_ours_goes_through(client: Callable[[httpx.MockTransport], Any]) -> None:
-    error = VmmConnectionError("the machine is being moved")
-
+@pytest.mark.parametrize(
+    "error", [VmmConnectionError("the machine is being moved"), KeyboardInterrupt()], ids=repr
+)
+def test_an_error_of_ours_and_what_is_no_error_go_through(
+    client: Callable[[httpx.MockTransport], Any], error: BaseException
+) -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise error
 
-    with pytest.raises(VmmConnectionError) as caught:
+    with pytest.raises(type(error)) as caught:
         result_of(lambda: client(httpx.MockTransport(fail)).get_version())
     assert caught.value is error
     assert error.__cause__ is None
-
-
-def test_what_is_no_error_goes_through(client: Callable[[httpx.MockTransport], Any]) -> None:
-    def stop(request: httpx.Request) -> httpx.Response:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        result_of(lambda: client(httpx.MockTransport(stop)).get_version())
 
 
 @pytest.mark.parametrize(
@@ -204,15 +199,6 @@ def test_the_request_is_the_one_that_goes_over_the_socket(
     assert request.extensions["timeout"] == dict.fromkeys(("connect", "read", "write", "pool"), 3)
 
 
-def test_a_closed_client_refuses_calls_through_any_transport(
-    client: Callable[[httpx.MockTransport], Any],
-) -> None:
-    vm = client(httpx.MockTransport(lambda _: httpx.Response(204)))
-    result_of(lambda: vm.close())
-    with pytest.raises(VmmConnectionError, match="the client is closed; nothing was sent"):
-        result_of(lambda: vm.pause())
-
-
 class Unclosable(httpx.MockTransport):
     """A transport that fails at its end."""
 
@@ -232,63 +218,25 @@ def test_a_transport_that_fails_to_close_is_an_error_of_ours(
     ) as caught:
         result_of(lambda: vm.close())
     assert caught.value.operation is None
-    with pytest.raises(VmmConnectionError, match="the client is closed"):
+    with pytest.raises(VmmConnectionError, match="the client is closed; nothing was sent"):
         result_of(lambda: vm.pause())
 
 
 # The transports that httpx has itself are ways to the monitor
 
 
-def test_httpx_own_transport_keeps_its_connection(serve: Serve, socket_path: Path) -> None:
-    server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-    with VmmClient(socket_path, transport=transport) as vm:
-        for _ in range(3):
-            assert vm.get_version().firecracker_version == "9"
-    assert (len(server.requests), len(server.connections)) == (3, 1)
-
-
 @pytest.mark.parametrize(
-    ("play", "kind"),
-    [
-        (lambda wire: wire.request(), VmmProtocolError),  # httpx: disconnected without a response
-        (lambda wire: wire.request() and wire.send(b"220 smtp\r\n"), VmmProtocolError),
-    ],
+    ("kind", "own"),
+    [(VmmClient, httpx.HTTPTransport), (AsyncVmmClient, httpx.AsyncHTTPTransport)],
 )
-def test_httpx_own_transport_fails_as_ours(
-    serve: Serve, socket_path: Path, play: Any, kind: type[VmmError]
+def test_httpx_own_transport_keeps_its_connection(
+    do: Do, serve: Serve, socket_path: Path, kind: Any, own: Any
 ) -> None:
-    serve(play)
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-    with (
-        VmmClient(socket_path, transport=transport) as vm,
-        pytest.raises(kind, match="may have carried the call out"),
-    ):
-        vm.get_version()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_httpx_own_transport_without_a_socket(socket_path: Path) -> None:
-    transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-
-    def text_of_failure() -> str:
-        with VmmClient(socket_path, transport=transport) as vm:
-            try:
-                vm.get_version()
-            except VmmConnectionError as error:
-                return str(error)
-        return ""
-
-    assert f"on {socket_path}: no connection: [Errno 2] No such file" in text_of_failure()
-    gc.collect()
-
-
-async def test_httpx_own_async_transport(serve: Serve, socket_path: Path) -> None:
     server = serve(lambda wire: wire.answer_all(answer(200, VERSION)))
-    transport = httpx.AsyncHTTPTransport(uds=str(socket_path), verify=False)
-    async with AsyncVmmClient(socket_path, transport=transport) as vm:
-        for _ in range(3):
-            assert (await vm.get_version()).firecracker_version == "9"
+    vm = kind(socket_path, transport=own(uds=str(socket_path), verify=False))
+    for _ in range(3):
+        assert do(vm.get_version()).firecracker_version == "9"
+    do(vm.close())
     assert (len(server.requests), len(server.connections)) == (3, 1)
 
 
@@ -384,10 +332,8 @@ def test_an_answer_without_an_end_ends_with_the_time(kind: Any) -> None:
     stream = Stream()
     transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
     vm = kind("/vm", timeout=0.2, transport=transport)
-    began = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"did not come within 0.2 s"):
         result_of(lambda: vm.get_version())
-    assert time.monotonic() - began < 2
     assert stream.closed.is_set()
 
 

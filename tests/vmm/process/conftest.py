@@ -1,8 +1,6 @@
 """Monitors for tests: the real one that FIRECRACKER_BIN names, else the simulated one."""
 
-import asyncio
 import contextlib
-import inspect
 import json
 import os
 import shutil
@@ -10,27 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor
 from generated_vmm.process.keeper.kernel import is_ready
+from tests.vmm.halves import Do as Do
 
-T = TypeVar("T")
 SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
 PATIENCE = 30.0  # seconds, for a busy machine
-
-
-class Do(Protocol):
-    """Gives the result of a call on a monitor of either kind, awaited if need be.
-
-    Tests are written against `Monitor`; `AsyncMonitor` has the same members.
-    """
-
-    def __call__(self, result: T | Awaitable[T]) -> T: ...
 
 
 class Make(Protocol):
@@ -66,21 +55,6 @@ def guest(folder: Path) -> dict[str, Any]:
         "root_drive": str(disk),
         "machine_config": {"vcpu_count": 1, "mem_size_mib": 128},
     }
-
-
-@pytest.fixture
-def do() -> Iterator[Do]:
-    async def awaited(result: Awaitable[T]) -> T:
-        return await result
-
-    with asyncio.Runner() as runner:
-
-        def do(result: T | Awaitable[T]) -> T:
-            if inspect.isawaitable(result):
-                return cast(T, runner.run(awaited(result)))
-            return result
-
-        yield do
 
 
 both_halves = pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 from generated_vmm.errors import VmmError
 from generated_vmm.operation import Method, Operation
 from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
+from tests.vmm.halves import Do
 from tests.vmm.scripted import Serve as Serve
 from tests.vmm.scripted import served
 
@@ -35,29 +35,16 @@ def fails(kind: type[VmmError], *, sent: bool, match: str | None = None) -> Iter
     assert (caught.value.kind, caught.value.sent) == (kind, sent)
 
 
-def blocking_call(path: Path) -> Iterator[Call]:
-    channel = UnixChannel(str(path), LIMIT)
+def calling(kind: type[UnixChannel | AsyncUnixChannel], do: Do, path: Path) -> Iterator[Call]:
+    channel = kind(str(path), LIMIT)
 
     def call(
         method: Method = "GET", body: bytes = b"", *, timeout: float | None = 5.0
     ) -> HttpAnswer:
-        return channel.exchange(request(method, body), timeout)
+        return do(channel.exchange(request(method, body), timeout))
 
     yield call
-    channel.close()
-
-
-def asynchronous_call(path: Path) -> Iterator[Call]:
-    channel = AsyncUnixChannel(str(path), LIMIT)
-    with asyncio.Runner() as runner:
-
-        def call(
-            method: Method = "GET", body: bytes = b"", *, timeout: float | None = 5.0
-        ) -> HttpAnswer:
-            return runner.run(channel.exchange(request(method, body), timeout))
-
-        yield call
-        runner.run(channel.close())
+    do(channel.close())
 
 
 @pytest.fixture
@@ -66,15 +53,15 @@ def socket_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(socket_path: Path) -> Iterator[Call]:
+def call(do: Do, socket_path: Path) -> Iterator[Call]:
     """One call after another through one channel for tasks; the other one is derived from it."""
-    yield from asynchronous_call(socket_path)
+    yield from calling(AsyncUnixChannel, do, socket_path)
 
 
-@pytest.fixture(params=[blocking_call, asynchronous_call])
-def call_each(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Call]:
+@pytest.fixture(params=[UnixChannel, AsyncUnixChannel])
+def call_each(request: pytest.FixtureRequest, do: Do, socket_path: Path) -> Iterator[Call]:
     """The same through a channel of each kind: for waits, which `concurrency` has twice."""
-    yield from request.param(socket_path)
+    yield from calling(request.param, do, socket_path)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generated_vmm.errors import VmmProtocolError
+from generated_vmm.errors import VmmConnectionError, VmmProtocolError
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport.http import AnswerParser
 from tests.vmm.scripted import NO_CONTENT, OK, Play, Wire, answer
@@ -40,7 +40,12 @@ UNREADABLE = {
     "endless header": b"HTTP/1.1 200 \r\nX: " + b"x" * 10_000,
     "endless interim answers": INTERIM * 1_000,
 }
+ANOTHER = "switches to another protocol than HTTP$"
+SAID = {"another protocol": ANOTHER} | dict.fromkeys(
+    ("huge body", "endless header", "endless interim answers"), "is larger than 10000 bytes$"
+)
 CUT = {
+    "before it begins": b"",
     "in the status line": b"HTTP/1.1 20",
     "in the headers": b"HTTP/1.1 200 \r\nContent-Le",
     "in the body": b"HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n{}",
@@ -107,23 +112,25 @@ def test_an_answer_that_leaves_the_connection_in_doubt_is_its_last(
     assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("sent", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("name", UNREADABLE)
 def test_an_unreadable_answer_is_a_protocol_error_and_the_next_call_works(
-    call: Call, serve: Serve, sent: bytes
+    call: Call, serve: Serve, name: str
 ) -> None:
-    server = serve(first_bad_then_ok(sent))
-    with fails(VmmProtocolError, sent=True):
+    server = serve(first_bad_then_ok(UNREADABLE[name]))
+    said = SAID.get(name, "is not HTTP: .")
+    with fails(VmmProtocolError, sent=True, match=f"^the response {said}"):
         call()
     assert call().content == b"{}"
     assert (len(server.requests), len(server.connections)) == (2, 2)
 
 
 @pytest.mark.parametrize("sent", CUT.values(), ids=CUT)
-def test_a_cut_answer_is_a_protocol_error_and_the_next_call_works(
+def test_a_cut_answer_is_an_error_and_the_next_call_works(
     call: Call, serve: Serve, sent: bytes
 ) -> None:
     server = serve(first_bad_then_ok(sent, cut=True))
-    with fails(VmmProtocolError, sent=True, match="cut off after"):
+    kind = VmmProtocolError if sent else VmmConnectionError
+    with fails(kind, sent=True, match="cut off after" if sent else "closed it without a response"):
         call()
     assert call().content == b"{}"
     assert len(server.requests) == 2

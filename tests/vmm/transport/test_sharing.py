@@ -41,7 +41,9 @@ def test_threads_get_their_own_answers(serve: Serve, socket_path: Path) -> None:
     server = serve(echo)
     paths = [f"/{number}" for number in range(CALLS)]
     with closing(UnixChannel(str(socket_path))) as channel, ThreadPoolExecutor(8) as threads:
-        answers = threads.map(lambda path: channel.exchange(request(path=path), 5).content, paths)
+        answers = threads.map(
+            lambda path: channel.exchange(request(path=path), None).content, paths
+        )
         assert list(answers) == [path.encode() for path in paths]
     assert len(server.connections) == 1
 
@@ -51,7 +53,7 @@ async def test_tasks_get_their_own_answers(serve: Serve, socket_path: Path) -> N
     async with closed(AsyncUnixChannel(str(socket_path))) as channel:
 
         async def call(path: str) -> bytes:
-            return (await channel.exchange(request(path=path), 5)).content
+            return (await channel.exchange(request(path=path), None)).content
 
         paths = [f"/{number}" for number in range(CALLS)]
         assert await asyncio.gather(*map(call, paths)) == [path.encode() for path in paths]

@@ -79,10 +79,8 @@ def test_a_device_that_appears_later_is_waited_for(connect_each: Connect, uds_pa
 
 def test_a_guest_that_never_listens_is_a_timeout(connect_each: Connect, serve: Serve) -> None:
     serve(closed)
-    started = time.monotonic()
     with pytest.raises(VmmTimeoutError, match=r"port 52 on .* within 0.2 s, at last: no"):
         connect_each(52, 0.2)
-    assert time.monotonic() - started < 5
 
 
 def test_a_device_that_is_not_there_is_a_timeout(connect_each: Connect) -> None:
@@ -97,10 +95,8 @@ def test_a_dripping_answer_ends_with_the_time(connect_each: Connect, serve: Serv
             wire.send(bytes([byte]))
 
     serve(play)
-    started = time.monotonic()
     with pytest.raises(VmmTimeoutError):
         connect_each(52, 0.2)
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
@@ -161,11 +157,9 @@ def test_no_time_is_refused(connect: Connect, seconds: float) -> None:
 
 @pytest.mark.parametrize("uds_path", [Path("/tmp", "x" * 200)])
 def test_a_path_that_no_socket_can_have_is_not_waited_for(connect: Connect) -> None:
-    started = time.monotonic()
     with pytest.raises(VmmConnectionError, match="the path has 205 bytes") as caught:
         connect(52, 30)
     assert caught.value.permanent
-    assert time.monotonic() - started < 5
 
 
 def test_silence_ends_with_the_time_whatever_signals_arrive(
