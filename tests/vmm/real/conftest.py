@@ -1,13 +1,12 @@
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.vmm.real.monitors import READY_SECONDS, wait_until_ready
+from tests.vmm.real.monitors import real_process
 from tests.vmm.simulator.conftest import IS_OLDER
 
 collect_ignore = ["test_real_monitor.py"] * IS_OLDER
@@ -39,16 +38,7 @@ def start_process(folder: Path) -> Iterator[Callable[[str], Path]]:
 
         def start(name: str) -> Path:
             socket_path = folder / f"{name}.socket"
-            output = stack.enter_context((folder / f"{name}.out").open("wb"))
-            process = subprocess.Popen(
-                [binary, "--api-sock", str(socket_path), "--id", name],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
-            stack.callback(process.wait, READY_SECONDS)
-            stack.callback(process.kill)
-            wait_until_ready(socket_path)
+            stack.enter_context(real_process(binary, socket_path, "--id", name))
             return socket_path
 
         yield start

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,21 +88,32 @@ def host_names(folder: Path, programs: Programs) -> dict[str, str]:
 
 
 @contextmanager
-def real_monitor(programs: Programs, *, pci: bool) -> Iterator[Asked]:
+def real_process(
+    firecracker: str, socket_path: Path, *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A fresh process, killed in the end."""
-    with tempfile.TemporaryDirectory(prefix="vmm-") as name, ExitStack() as stack:
-        socket_path = Path(name, "r.socket")
-        output = stack.enter_context(socket_path.with_suffix(".out").open("wb"))
+    with socket_path.with_suffix(".out").open("wb") as output:
         process = subprocess.Popen(
-            [programs.firecracker, "--api-sock", str(socket_path), *(["--enable-pci"] * pci)],
+            [firecracker, "--api-sock", str(socket_path), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
         )
-        stack.callback(process.wait, READY_SECONDS)
-        stack.callback(process.kill)
-        wait_until_ready(socket_path)
-        yield Real(process, socket_path, host_names(_inner(name), programs))
+        try:
+            wait_until_ready(socket_path)
+            yield process
+        finally:
+            process.kill()
+            process.wait(READY_SECONDS)
+
+
+@contextmanager
+def real_monitor(programs: Programs, *, pci: bool) -> Iterator[Asked]:
+    """The real monitor."""
+    with tempfile.TemporaryDirectory(prefix="vmm-") as name:
+        socket_path, arguments = Path(name, "r.socket"), ["--enable-pci"] * pci
+        with real_process(programs.firecracker, socket_path, *arguments) as process:
+            yield Real(process, socket_path, host_names(_inner(name), programs))
 
 
 @contextmanager

@@ -22,14 +22,6 @@ from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller, connect, exchange
 
 
-def test_the_socket_is_there_while_the_monitor_is(folder: Path) -> None:
-    path = folder / "m.socket"
-    with SimulatedMonitor(path) as monitor:
-        assert Caller(path)("GET", "/").status == 200
-        assert monitor.state == "Not started"
-    assert not path.exists()
-
-
 async def test_it_is_an_async_context_manager_too(folder: Path) -> None:
     async with SimulatedMonitor(folder / "m.socket") as monitor:
         assert monitor.socket_path.is_socket()

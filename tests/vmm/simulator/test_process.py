@@ -1,7 +1,6 @@
 """The simulated monitor as a process: arguments, exit statuses, log, metrics, console."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -151,21 +150,6 @@ def test_a_failed_load_ends_it(served: subprocess.Popen[bytes], folder: Path) ->
     load = {"snapshot_path": "/no/state", "mem_backend": backend}
     assert Caller(folder / "m.socket")("PUT", "/snapshot/load", load).status == 400
     assert served.wait(PATIENCE) == 1
-
-
-def test_a_pipe_without_a_reader_blocks_nothing(start: Start, folder: Path) -> None:
-    for name in ("log", "metrics"):
-        os.mkfifo(folder / name)
-    process = start(
-        "--config-file", str(config(folder)), "--api-sock", str(folder / "m.socket"), "--any-path",
-        "--log-path", str(folder / "log"), "--metrics-path", str(folder / "metrics"),
-    )  # fmt: skip
-    read_until(process, b"guest serves\n")
-    call = Caller(folder / "m.socket")
-    assert call.get("/")["state"] == "Running"
-    for _ in range(300):
-        call("GET", "/nope", "x" * 500)
-    assert call.get("/version") == {"firecracker_version": API_VERSION}
 
 
 def test_a_microvm_from_a_file_and_its_metadata(start: Start, folder: Path) -> None:

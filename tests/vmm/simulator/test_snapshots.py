@@ -58,27 +58,6 @@ def test_a_snapshot_is_as_large_as_the_memory(saved: dict[str, str]) -> None:
     assert Path(saved["mem_file_path"]).stat().st_size == 64 * 1024 * 1024
 
 
-def test_another_monitor_goes_on_where_the_first_was(
-    saved: dict[str, str], fresh: SimulatedMonitor
-) -> None:
-    call = Caller(fresh.socket_path)
-    call.accepted("PUT", "/snapshot/load", load(saved))
-    assert call.get("/")["state"] == "Paused"
-    config = call.get("/vm/config")
-    assert config["network-interfaces"] == [
-        {
-            "iface_id": "eth0",
-            "host_dev_name": "tap0",
-            "guest_mac": "06:00:00:00:00:0a",
-            "mtu": None,
-            "rx_rate_limiter": None,
-            "tx_rate_limiter": None,
-        }
-    ]
-    assert call.get("/machine-config")["mem_size_mib"] == 64
-    call.accepted("PATCH", "/vm", {"state": "Resumed"})
-
-
 def test_a_snapshot_can_be_resumed_at_once_with_other_devices(
     saved: dict[str, str], fresh: SimulatedMonitor, folder: Path
 ) -> None:
@@ -98,6 +77,8 @@ def test_a_snapshot_can_be_resumed_at_once_with_other_devices(
     assert isinstance(interfaces, list)
     assert isinstance(interfaces[0], dict)
     assert interfaces[0]["host_dev_name"] == "tap7"
+    assert interfaces[0]["guest_mac"] == "06:00:00:00:00:0a"
+    assert call.get("/machine-config")["mem_size_mib"] == 64
 
 
 NOT_FRESH = (

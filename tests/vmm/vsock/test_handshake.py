@@ -1,5 +1,6 @@
 """The CONNECT / OK handshake, tried again until something in the guest listens."""
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -106,17 +107,11 @@ def test_any_other_answer_is_a_protocol_error(connect: Connect, serve: Serve, li
         wire.send(line)
 
     server = serve(play)
-    with pytest.raises(VmmProtocolError, match="the response to CONNECT is"):
+    first = line.splitlines(keepends=True)[0][:32]  # as long as a line may be
+    told = re.escape(f"the response to CONNECT is {first!r}")
+    with pytest.raises(VmmProtocolError, match=f"{told}$"):
         connect(52, 5)
     assert len(server.connections) == 1
-
-
-def test_of_an_answer_without_an_end_so_much_is_told_as_a_line_may_have(
-    connect: Connect, serve: Serve
-) -> None:
-    serve(lambda wire: wire.send(b"x" * 1_000))
-    with pytest.raises(VmmProtocolError, match=r"the response to CONNECT is b'x{32}'$"):
-        connect(52, 5)
 
 
 def test_a_device_whose_queue_is_full_is_a_timeout(connect_each: Connect, uds_path: Path) -> None:
@@ -138,21 +133,20 @@ def test_every_port_that_there_is_can_be_asked_for(
     assert asked == [b"CONNECT %d\n" % port]
 
 
-@pytest.mark.parametrize("port", [-1, 2**32])
-def test_a_port_that_is_none_is_refused(connect: Connect, port: int) -> None:
-    with pytest.raises(ValueError, match="port"):
-        connect(port, 5)
-
-
-def test_a_port_that_is_no_number_is_named(connect: Connect) -> None:
-    with pytest.raises(TypeError, match="port is a number, not str"):
-        connect("52", 5)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_no_time_is_refused(connect: Connect, seconds: float) -> None:
-    with pytest.raises(ValueError, match="timeout"):
-        connect(52, seconds)
+@pytest.mark.parametrize(
+    ("port", "seconds", "error", "named"),
+    [
+        (-1, 5, ValueError, "port"),
+        (2**32, 5, ValueError, "port"),
+        ("52", 5, TypeError, "port is a number, not str"),
+        *((52, seconds, ValueError, "timeout") for seconds in (0, -1, float("nan"))),
+    ],
+)
+def test_what_is_no_port_and_no_time_is_refused(
+    connect: Connect, port: int, seconds: float, error: type[Exception], named: str
+) -> None:
+    with pytest.raises(error, match=named):
+        connect(port, seconds)
 
 
 @pytest.mark.parametrize("uds_path", [Path("/tmp", "x" * 200)])
