@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 import pytest
 
-from generated_vmm.process import AsyncMonitor, Monitor
+from generated_vmm.process import AsyncMonitor, JailedMonitor, Monitor
 from generated_vmm.process.keeper.kernel import is_ready
 from tests.vmm.halves import Do as Do
 
@@ -87,6 +87,13 @@ def start(make: Make, do: Do) -> Make:
     return start
 
 
+def own_jail(base: Path, **options: Any) -> JailedMonitor:
+    """A jail of this test's own user, which therefore needs no root."""
+    own: Any = {"id": "vm-1", "uid": os.getuid() or 1, "gid": os.getgid() or 1}
+    own |= {"jailer": "/bin/true", "binary": "/bin/true", "chroot_base_dir": base}
+    return JailedMonitor(**own | options)
+
+
 class Watched:
     """A process, held by a pidfd: whoever's child it is, its end can be waited for."""
 
@@ -133,6 +140,10 @@ def tell(**what):
     print(json.dumps(what), flush=True)
 """
 WAITS = "sys.stdin.read()\n"
+STARTS_ONE = """\
+one = Monitor(binary, id="vm-1", directory=folder + "/vm", detached={0}, timeout=30).start()
+tell(pid=one.pid)
+"""
 
 
 class Caller:

@@ -140,30 +140,6 @@ def test_a_file_that_is_no_program_is_not_run(
         do(make(path).start())
 
 
-@pytest.mark.parametrize(("name", "status"), [("/bin/true", 0), ("/bin/false", 1)])
-def test_a_program_that_is_no_monitor_and_ends_is_an_error(
-    make: Make, do: Do, name: str, status: int
-) -> None:
-    with pytest.raises(MonitorStartError, match=f"ended with exit status {status}") as failure:
-        do(make(name).start())
-    assert failure.value.returncode == status
-
-
-def test_a_program_that_is_no_monitor_and_goes_on_is_an_error(
-    make: Make, do: Do, folder: Path
-) -> None:
-    program = script(folder, "exec sleep 1000")
-    monitor = make(program, timeout=0.2)
-    with pytest.raises(MonitorStartError, match=r"did not respond within 0\.2 s"):
-        do(monitor.start())
-    assert monitor.returncode == -signal.SIGKILL
-
-
-def test_a_program_that_reads_its_input_does_not_hang(make: Make, do: Do, folder: Path) -> None:
-    with pytest.raises(MonitorStartError, match="did not respond"):
-        do(make(script(folder, "exec cat"), timeout=0.2).start())
-
-
 def test_an_end_at_the_start_says_the_status_and_the_last_words(
     make: Make, do: Do, folder: Path
 ) -> None:
@@ -190,17 +166,18 @@ def test_a_log_of_ones_own_is_named(make: Make, do: Do, folder: Path, binary: li
 
 @both_halves
 def test_a_failed_start_leaves_nothing(make: Make, do: Do, folder: Path) -> None:
-    for words, options in (
-        ("/bin/true", {}),
-        ("/no/such/monitor", {}),
-        (script(folder, "exec cat"), {"timeout": 0.1}),
+    own, late = folder / "own", {"timeout": 0.2}
+    for words, options, status, why in (
+        ("/bin/true", {}, 0, "ended with exit status 0"),
+        ("/no/such/monitor", {}, None, "does not exist"),
+        (script(folder, "exec cat"), late, -signal.SIGKILL, r"did not respond within 0\.2 s"),
     ):
-        own = folder / "own"
         monitor = make(words, directory=own, **options)
-        with pytest.raises(MonitorStartError):
+        with pytest.raises(MonitorStartError, match=why):
             do(monitor.start())
         assert not own.exists()
         assert not monitor.running
+        assert monitor.returncode == status
 
 
 def test_a_monitor_is_started_once(start: Make, do: Do) -> None:

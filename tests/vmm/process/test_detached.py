@@ -18,7 +18,6 @@ import pytest
 
 from generated_vmm.process import (
     AsyncJailedMonitor,
-    AsyncMonitor,
     Monitor,
     MonitorError,
     MonitorExited,
@@ -33,6 +32,7 @@ from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
     PATIENCE,
+    STARTS_ONE,
     WAITS,
     Call,
     Do,
@@ -56,10 +56,6 @@ WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 DEEP = "[" * 60_000
 UNREADABLE = ["hello", "\ud800", "[]", "{}", '{"word": 1}', '{"word": ["stop"]}', "null", DEEP]
 Attach = Callable[[Path], Monitor]
-STARTS_ONE = """\
-one = Monitor(binary, id="vm-1", directory=folder + "/vm", detached=True, timeout=30).start()
-tell(pid=one.pid)
-"""
 
 
 @pytest.fixture
@@ -80,7 +76,7 @@ def attach(make: Make, do: Do, request: pytest.FixtureRequest) -> Any:
 def test_a_detached_monitor_outlives_its_caller_and_is_taken_up(
     call: Call, attach: Attach, do: Do, folder: Path, watch: Any
 ) -> None:
-    caller = call(STARTS_ONE + WAITS)
+    caller = call(STARTS_ONE.format(True) + WAITS)
     child = watch(caller.told()["pid"])
     caller.close()
     monitor = attach(folder / "vm")
@@ -123,18 +119,7 @@ def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
     assert attach(folder).pid == first.pid
 
 
-async def test_leaving_the_async_block_lets_go_of_a_detached_monitor(
-    binary: list[str], folder: Path
-) -> None:
-    options: Any = {"directory": folder, "detached": True, "timeout": PATIENCE}
-    async with AsyncMonitor(binary, **options) as monitor:
-        pass
-    taken = await AsyncMonitor.attach(folder)
-    assert taken.pid == monitor.pid
-    await taken.kill()
-
-
-def test_one_that_has_ended_is_not_taken_up(
+def test_one_that_has_ended_is_not_taken_up_and_its_folder_is_used_again(
     start: Make, attach: Attach, do: Do, folder: Path, watch: Watch
 ) -> None:
     monitor = start(directory=folder, detached=True)
@@ -147,6 +132,8 @@ def test_one_that_has_ended_is_not_taken_up(
     with pytest.raises(MonitorExited, match="has ended by signal SIGKILL") as failure:
         attach(folder)
     assert failure.value.returncode == -signal.SIGKILL
+    second = start(directory=folder, detached=True)
+    assert do(second.client.get_instance_info()).state == "Not started"
 
 
 def test_a_keeper_that_is_asked_right_after_the_end_says_how_it_ended(
@@ -469,18 +456,6 @@ def test_a_folder_in_which_one_runs_is_taken(make: Make, start: Make, do: Do, fo
     with pytest.raises(MonitorError, match="in use by process"):
         do(type(first).attach(folder))
     do(again.kill())
-
-
-def test_a_folder_of_one_that_has_ended_is_used_again(
-    start: Make, do: Do, watch: Watch, folder: Path
-) -> None:
-    first = start(directory=folder, detached=True)
-    do(first.detach())
-    keeper = watch(keeper_of(first.pid))
-    os.kill(first.pid, signal.SIGKILL)
-    assert keeper.wait(PATIENCE)
-    second = start(directory=folder, detached=True)
-    assert do(second.client.get_instance_info()).state == "Not started"
 
 
 def test_only_a_detached_monitor_is_let_go(start: Make, do: Do) -> None:

@@ -31,7 +31,7 @@ from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
-from tests.vmm.process.conftest import PATIENCE, SIMULATED, children_of, wait_until
+from tests.vmm.process.conftest import PATIENCE, SIMULATED, children_of, own_jail, wait_until
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root has other users")
@@ -47,15 +47,8 @@ def victim(folder: Path) -> Path:
 
 @pytest.fixture
 def jail(folder: Path) -> Iterator[JailedMonitor]:
-    """A jail that was filled, of this test's own user."""
-    made = JailedMonitor(
-        id="vm-1",
-        uid=os.getuid() or 1,
-        gid=os.getgid() or 1,
-        jailer="/bin/true",
-        binary="/bin/true",
-        chroot_base_dir=folder / "jails",
-    )
+    """A jail that was filled."""
+    made = own_jail(folder / "jails")
     made.copy_in(__file__, "/file")
     yield made
     made.kill()
@@ -99,6 +92,14 @@ def test_what_cannot_be_removed_is_an_error_and_no_endless_work(folder: Path) ->
     assert [each.name for each in folder.iterdir()] == ["kept"]
 
 
+def require_removed(folder: Path) -> None:
+    left: list[str] = []
+    with Descriptor(os.open, folder, os.O_RDONLY) as held:
+        remove_entries(held.number, "", str(folder), left)
+    assert not left
+    assert not list(folder.iterdir())
+
+
 @pytest.mark.parametrize("call", ["rmdir", "unlink"])
 def test_what_is_swapped_while_it_is_removed_is_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -116,11 +117,7 @@ def test_what_is_swapped_while_it_is_removed_is_removed(
         remove(name, **where)
 
     monkeypatch.setattr(os, call, swap_and_remove)
-    left: list[str] = []
-    with Descriptor(os.open, folder, os.O_RDONLY) as held:
-        remove_entries(held.number, "", str(folder), left)
-    assert not left
-    assert not list(folder.iterdir())
+    require_removed(folder)
 
 
 def test_a_full_disk_does_not_keep_a_jail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,11 +130,7 @@ def test_a_full_disk_does_not_keep_a_jail(folder: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr(os, "rename", fail_once)
-    left: list[str] = []
-    with Descriptor(os.open, folder, os.O_RDONLY) as held:
-        remove_entries(held.number, "", str(folder), left)
-    assert not left
-    assert not list(folder.iterdir())
+    require_removed(folder)
 
 
 def test_what_is_told_of_a_jail_that_cannot_be_removed_fits_into_a_message(
@@ -209,9 +202,7 @@ def test_a_monitor_is_not_ready_if_another_process_listens_on_its_socket(folder:
 def test_a_neighbour_with_an_odd_path_changes_nothing(folder: Path) -> None:
     """The kernel lists the sockets of all users, one in a line, whatever their paths contain."""
     with listen(folder / "odd\npath"):
-        monitor = Monitor(STAND_IN, directory=folder / "vm", timeout=PATIENCE).start()
-        monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
-        monitor.kill()
+        with_vsock(folder, STAND_IN).kill()
     assert [each.name for each in folder.iterdir()] == ["odd\npath"]
 
 
@@ -219,6 +210,12 @@ def stand_in_after(code: str) -> list[str]:
     """The stand-in, whose program executes this before."""
     then = f"import runpy; runpy.run_path({STAND_IN[-1]!r}, run_name='__main__')"
     return [*STAND_IN[:-1], "-c", f"{code}\n{then}"]
+
+
+def with_vsock(folder: Path, program: list[str], **options: Any) -> Monitor:
+    monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE, **options).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    return monitor
 
 
 def test_calls_that_are_refused_all_the_time_leave_nothing(folder: Path) -> None:
@@ -235,8 +232,7 @@ def test_a_monitor_with_very_many_sockets_ends(folder: Path) -> None:
     """Its record has an end; what does not fit stays."""
     binds = "a = socket.socket(1); a.bind(str(number)); a.listen(); a.detach()"
     program = stand_in_after(f"import socket\nfor number in range(100): {binds}")
-    monitor = Monitor(program, directory=folder / "vm", cwd=folder, timeout=PATIENCE).start()
-    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    monitor = with_vsock(folder, program, cwd=folder)
     noted = json.loads((folder / "vm" / "monitor.json").read_text())["sockets"]
     assert len(noted) == MOST_SOCKETS
     assert monitor.stop() == -signal.SIGTERM
@@ -269,8 +265,7 @@ def test_a_monitor_that_cannot_be_frozen_is_killed(folder: Path) -> None:
 def test_a_monitor_with_an_abstract_socket_of_an_odd_name_is_kept(folder: Path) -> None:
     listens = "listener = socket.socket(1); listener.bind(bytes(9)); listener.listen()"
     program = stand_in_after(f"import socket\n{listens}")
-    monitor = Monitor(program, directory=folder / "vm", timeout=PATIENCE).start()
-    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    monitor = with_vsock(folder, program)
     assert monitor.stop() == -signal.SIGTERM
     assert not list(folder.iterdir())
 
@@ -290,10 +285,7 @@ def test_whatever_the_kernel_says_of_sockets_a_keeper_continues(
 
 @needs_root
 def test_a_socket_of_a_monitor_in_another_network_namespace_goes(folder: Path) -> None:
-    monitor = Monitor(
-        ["unshare", "-n", *STAND_IN], directory=folder / "vm", timeout=PATIENCE
-    ).start()
-    monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    monitor = with_vsock(folder, ["unshare", "-n", *STAND_IN])
     monitor.stop()
     assert not list(folder.iterdir())
 

@@ -17,7 +17,7 @@ from generated_vmm.process.jail import Jail, control_groups, jailer_arguments
 from generated_vmm.process.keeper.folders import make_parents
 from generated_vmm.process.keeper.kernel import Refused
 from generated_vmm.process.nursery import NURSERY
-from tests.vmm.process.conftest import PATIENCE, Watch, children_of
+from tests.vmm.process.conftest import PATIENCE, Watch, children_of, own_jail
 
 MADE: list[JailedMonitor] = []
 
@@ -30,15 +30,7 @@ def _ended() -> Iterator[None]:
 
 
 def jail(base: Path, **options: Any) -> JailedMonitor:
-    """A jail of this test's own user, which therefore needs no root."""
-    own: Any = {
-        "id": "vm-1",
-        "uid": os.getuid() or 1,
-        "gid": os.getgid() or 1,
-        "chroot_base_dir": base,
-    }
-    own |= {"jailer": "/bin/true", "binary": "/bin/true"}
-    MADE.append(JailedMonitor(**{**own, **options}))
+    MADE.append(own_jail(base, **options))
     return MADE[-1]
 
 

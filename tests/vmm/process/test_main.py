@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm.process import JailedMonitor, Monitor, MonitorStartError
+from generated_vmm.process import Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper import folders
 from generated_vmm.process.keeper.kernel import Descriptor
@@ -19,6 +19,7 @@ from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
     PATIENCE,
+    STARTS_ONE,
     WAITS,
     Call,
     Watch,
@@ -26,15 +27,12 @@ from tests.vmm.process.conftest import (
     children_of,
     keeper_of,
     nursery_of,
+    own_jail,
 )
 
 taps = pytest.importorskip("generated_vmm.process.keeper.taps", reason="not run: it needs pyroute2")
 TAPS: list[tuple[str, str]] = []
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs root")
-STARTS_ONE = """\
-one = Monitor(binary, id="vm-1", directory=folder + "/vm", timeout=30).start()
-tell(pid=one.pid)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +115,7 @@ def test_monitors_are_in_a_registry(
 
 def killed_together(call: Call, watch: Watch) -> Watched:
     """A monitor whose caller, nursery and keeper were killed, as by the lack of memory."""
-    caller = call(STARTS_ONE + WAITS)
+    caller = call(STARTS_ONE.format(False) + WAITS)
     monitor, pid = watch(caller.told()["pid"]), caller.process.pid
     family = [watch(each) for each in (pid, nursery_of(pid), keeper_of(monitor.pid))]
     for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -156,10 +154,7 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
     """Its lock says that it runs. It is ended if it can be seen, as by a clean on the host of a
     container's monitors; from a neighbour's PID namespace it is neither ended nor removed."""
     path = folder / "jails" / "true" / "vm-1"
-    jail = JailedMonitor(
-        "/bin/true", "/bin/true", id="vm-1", uid=1, gid=1, chroot_base_dir=folder / "jails"
-    )
-    jail.copy_in(__file__, "/disk")
+    own_jail(folder / "jails").copy_in(__file__, "/disk")
     for pid in (NURSERY.pid, *children_of(NURSERY.pid or 0)):
         os.kill(pid or 0, signal.SIGSTOP)
     for pid in (*children_of(NURSERY.pid or 0), NURSERY.pid):
@@ -194,7 +189,7 @@ def test_a_monitor_in_a_container_is_left_by_its_neighbours(
     """Its numbers mean nothing outside of its PID namespace; its lock and its keeper do."""
     path = folder / "vm"
     container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    call(STARTS_ONE.replace("timeout=30", "timeout=30, detached=True") + WAITS, *container).told()
+    call(STARTS_ONE.format(True) + WAITS, *container).told()
     for neighbour in ([], container):
         clean = [*neighbour, sys.executable, "-m", "generated_vmm.process", "clean", str(path)]
         subprocess.run(clean, check=False, capture_output=True)

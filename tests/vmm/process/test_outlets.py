@@ -61,15 +61,6 @@ def test_metrics_never_fill_up(start: Make, do: Do, guest: dict[str, Any]) -> No
     assert all(each.groups for each in flushed)
 
 
-def test_the_console_is_read_and_written(start: Make, do: Do, guest: dict[str, Any]) -> None:
-    monitor = start()
-    do(monitor.client.boot(**guest))
-    seen = do(monitor.serial.read_until(b"guest is up", timeout=PATIENCE))
-    do(monitor.serial.write(b"a\n"))
-    heard = do(monitor.serial.read_until(b"guest hears a", since=seen.end, timeout=PATIENCE))
-    assert heard.start == seen.end
-
-
 def test_the_console_is_bounded(start: Make, do: Do, guest: dict[str, Any]) -> None:
     monitor = start(serial_bytes=16)
     do(monitor.client.boot(**guest))
@@ -119,13 +110,6 @@ def test_outlets_of_ones_own_never_block_the_monitor(
     assert do(monitor.client.get_instance_info()).state == "Running"
     assert "Running Firecracker" in next(log(paths[0], follow=False)).message
     assert next(metrics(paths[1], follow=False)).groups
-
-
-def test_a_log_file_of_ones_own_is_read(start: Make, do: Do, folder: Path) -> None:
-    monitor = start(log_path=folder / "own.log")
-    do(monitor.kill())
-    lines = list(log(folder / "own.log", follow=False))
-    assert lines[0].message.startswith("Running Firecracker")
     assert list(monitor.log) == []
 
 
