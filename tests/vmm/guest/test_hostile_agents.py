@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from generated_vmm.guest import (
     GuestAgentError,
     GuestAgentTimeout,
     GuestAgentTooOld,
-    ProgramOutputTooLarge,
 )
 from tests.vmm.guest.conftest import Start
 from tests.vmm.scripted import Play, ScriptedServer, Serve, Wire, answer, served
@@ -86,25 +84,6 @@ def test_an_agent_that_answers_early_without_news_does_not_keep_the_host_busy(
     assert len(server.requests) < 20
 
 
-def test_output_without_end_is_too_large(serve: Serve, connect: Start) -> None:
-    size = 200_000
-
-    def flood(wire: Wire) -> None:
-        while wire.request():
-            found = re.search(rb'"offset":(\d+)', wire.latest)
-            offset = int(found[1]) if found else 0
-            more = OUTPUT | {
-                "frames": [frame(b"x" * size)],
-                "next_offset": offset + size,
-                "program": PROGRAM | {"output_bytes": 10**9},
-            }
-            wire.send(reply(AGENT if b"/agent " in wire.latest else more))
-
-    guest = connect(serve(flood).path, port=None)
-    with pytest.raises(ProgramOutputTooLarge):
-        guest.run(["true"], max_output_bytes=1_000_000)
-
-
 ENDLESS = {
     "a body": b"HTTP/1.1 200 -\r\nContent-Length: 999999999999\r\n\r\n",
     "headers": b"HTTP/1.1 200 -\r\n",
@@ -155,17 +134,15 @@ def test_a_slow_agent_is_late(
     assert time.monotonic() - begun < 30
 
 
-def test_an_agent_that_hangs_up_is_asked_again_until_the_time_is_up(
-    serve: Serve, connect: Start
-) -> None:
+def test_an_agent_that_hangs_up_is_asked_again(serve: Serve, connect: Start) -> None:
     def hang_up(wire: Wire) -> None:
         wire.request()
+        if len(server.requests) > 2:
+            wire.send(reply(AGENT))
 
     server = serve(hang_up)
-    guest = connect(server.path, port=None, timeout=0.3)
-    with pytest.raises(GuestAgentError, match="describeAgent"):
-        guest.info()
-    assert 1 < len(server.requests) < 10
+    assert connect(server.path, port=None).info().version == 1
+    assert len(server.requests) == 3
 
 
 def test_an_older_agent_is_named_with_what_it_lacks(serve: Serve, connect: Start) -> None:
@@ -235,7 +212,7 @@ def test_a_wait_for_an_agent_ends_in_its_own_time(serve: Serve, connect: Start) 
 
 def test_a_time_limit_that_the_agent_ignores_ends_the_call(serve: Serve, connect: Start) -> None:
     server = serve(lying(OUTPUT))
-    guest = connect(server.path, port=None, timeout=0.3)
+    guest = connect(server.path, port=None, timeout=2)
     with pytest.raises(GuestAgentTimeout, match="has not ended it in time"):
         guest.run(["true"], timeout=0.1)
     assert b'{"signal":9}' in server.requests[-1]
@@ -309,7 +286,7 @@ def test_a_start_without_a_response_is_taken_back(serve: Serve, connect: Start) 
 
     server = serve(forgetful)
     with pytest.raises(GuestAgentTimeout):
-        connect(server.path, port=None, timeout=0.2).run(["true"], input=b"", id="mine")
+        connect(server.path, port=None, timeout=1).run(["true"], input=b"", id="mine")
     assert server.requests[-1].startswith(b"PATCH /programs/mine ")
     assert b'{"signal":9}' in server.requests[-1]
 

@@ -298,9 +298,3 @@ def test_long_arguments_are_told_in_short(guest: Guest) -> None:
     assert told == ["true", *["x" * 100] * 9]
     (state,) = guest.programs()
     assert state.args == told
-
-
-def test_a_file_whose_size_is_wrong_is_read(guest: Guest) -> None:
-    path = Path("/sys/class/net/lo/mtu")
-    assert path.stat().st_size != len(path.read_bytes())
-    assert guest.path(path).read_bytes() == path.read_bytes()

@@ -234,12 +234,6 @@ def test_a_terminal_controls_its_program(guest: Guest) -> None:
     assert program.wait(10) == -signal.SIGINT
 
 
-def test_closing_its_input_ends_what_reads_from_a_terminal(guest: Guest) -> None:
-    program = guest.start(["cat"], terminal={"rows": 10, "columns": 20})
-    program.close_input()
-    assert program.wait(10) == 0
-
-
 def test_a_program_without_a_terminal_has_no_size(guest: Guest) -> None:
     program = guest.start(["sleep", "60"])
     with pytest.raises(GuestAgentError, match="has no terminal"):
@@ -385,10 +379,3 @@ def test_an_offset_that_the_output_does_not_have_is_refused(guest: Guest) -> Non
     for offset in (-1, 7):
         with pytest.raises(ValueError, match="the output of hello has 6 bytes"):
             guest.attach("hello", offset=offset)
-
-
-def test_single_bytes_of_both_streams_stay_in_order(guest: Guest) -> None:
-    script = "import os\nfor i in range(20000): os.write(1 + i % 2, b'x')"
-    program = guest.start(["python3", "-S", "-c", script])
-    assert sum(len(each.data) for each in program.output()) == 20_000
-    assert program.returncode == 0

@@ -199,13 +199,6 @@ class Impatient(Guest):
         super().__init__(machine, port=port, timeout=0.2)
 
 
-def test_the_clock_is_set_after_a_resume(folder: Path, web: Machine) -> None:
-    web.pause()
-    assert not own(folder, web, "unix_ns").exists()
-    web.resume()
-    assert own(folder, web, "unix_ns").exists()
-
-
 def test_without_its_agent_a_machine_is_resumed_and_written_and_that_is_told(
     folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,8 +213,10 @@ def test_without_its_agent_a_machine_is_resumed_and_written_and_that_is_told(
     monkeypatch.undo()
     (folder / "agent.socket").rename(own(folder, web, "agent.socket"))
     web.pause()
+    assert not own(folder, web, "unix_ns").exists()
     web.resume()
     assert web.record.agent_error == ""
+    assert own(folder, web, "unix_ns").exists()
 
 
 def test_a_copy_that_cannot_get_an_identity_is_made_only_if_none_is_wanted(

@@ -576,15 +576,6 @@ def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machi
         machines.all()[0].start()
 
 
-def test_a_definition_that_a_caller_changes_is_not_that_of_the_machine(web: Machine) -> None:
-    changed = web.definition
-    assert changed.configuration.machine_config is not None
-    changed.configuration.machine_config.vcpu_count = 4
-    kept = web.definition.configuration.machine_config
-    assert kept is not None
-    assert kept.vcpu_count == 1
-
-
 def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
     record = MachineRecord(
         id="a" * 12, name="web", definition=Definition(restart="always"), should_be="Running"

@@ -37,18 +37,6 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert web.end == report.end
 
 
-def test_a_control_plane_that_comes_back_tells_no_end_of_what_runs(folder: Path) -> None:
-    with machines_in(folder) as machines:
-        machines.create("web", definition(folder)).start()
-    with machines_in(folder) as machines:
-        assert told(machines) == []
-        (web,) = machines.all()
-        assert web.state() == "Running"
-        killed(web)
-        assert told(machines) == [("ended", "web")]
-        web.delete()
-
-
 def restart_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "boot_id").write_text("another boot")
     monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
@@ -98,19 +86,6 @@ def test_the_pauses_become_longer_and_begin_anew_after_a_long_run() -> None:
     long_ago = end.at - timedelta(seconds=restart.LONG_RUN_SECONDS)
     record = record.model_copy(update={"started_at": long_ago, "should_be": "Running"})
     assert restart.after_end(record, end)["failures"] == 1
-
-
-def test_a_machine_that_ends_is_started_again(
-    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
-    web = machines.create("web", definition(folder).replace(restart="on-failure"))
-    web.start()
-    killed(web)
-    assert told(machines) == [("ended", "web"), ("started", "web")]
-    assert web.state() == "Running"
-    web.stop(grace=0)
-    assert told(machines) == []
 
 
 def test_a_start_that_fails_is_tried_again_later(
