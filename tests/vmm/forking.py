@@ -33,18 +33,21 @@ class Child:
     pid: int
     reading: int
 
-    def result(self) -> object:
-        """What its work returned; AssertionError with its traceback when it raised."""
+    def ended(self) -> tuple[int, object]:
+        """Its exit status, and what its work returned, or the traceback of what that raised."""
         with open(self.reading, "rb") as pipe:
             said = pipe.read()
-        os.waitpid(self.pid, 0)
-        assert said, "the child ended without a word"
-        done, result = pickle.loads(said)
-        assert done, result
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return status, pickle.loads(said) if said else "the child ended without a word"
+
+    def result(self) -> object:
+        """What its work returned; AssertionError otherwise."""
+        status, result = self.ended()
+        assert status == 0, result
         return result
 
 
-def forked(work: Callable[[], object]) -> Child:
+def forked(work: Callable[[], object], seconds: int = LONGEST_CHILD) -> Child:
     """A fork of this process, with all its threads' locks, that does the work and ends."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
@@ -52,22 +55,24 @@ def forked(work: Callable[[], object]) -> Child:
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        _work_and_end(work, writing)
+        _work_and_end(work, writing, seconds)
     os.close(writing)
     return Child(pid, reading)
 
 
-def _work_and_end(work: Callable[[], object], writing: int) -> NoReturn:
+def _work_and_end(work: Callable[[], object], writing: int, seconds: int) -> NoReturn:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(LONGEST_CHILD)
+    signal.alarm(seconds)
+    status = 1
     try:
-        said = pickle.dumps((True, work()))
+        said = pickle.dumps(work())
+        status = 0
     except BaseException:
-        said = pickle.dumps((False, traceback.format_exc()))
+        said = pickle.dumps(traceback.format_exc())
     try:
         os.write(writing, said)
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def open_sockets() -> set[str]:

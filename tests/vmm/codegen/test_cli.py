@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,9 +183,7 @@ def test_a_trial_that_fails_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(*_: object) -> None:
-        raise Unusable("the generated package does not work")
-
+    fail = Mock(side_effect=Unusable("the generated package does not work"))
     monkeypatch.setattr("codegen.__main__.try_out", fail)
     before, out = files(project), [str(tmp_path / "out")] if options else []
     assert main([*options, *out], root=project) == 2

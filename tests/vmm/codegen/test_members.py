@@ -12,7 +12,7 @@ from codegen.document import Unusable, operations_of
 from codegen.generate import put_together, try_out
 from codegen.members import members_of, require_free, suggested
 from codegen.pipeline import Project, make
-from codegen.report import members_page, without_member
+from codegen.report import members_page
 from codegen.unsupported import Lacking
 from tests.vmm.codegen.descriptions import PROJECT, ROOT, described_reference, write
 from tests.vmm.codegen.releases import unlike_any_release
@@ -26,15 +26,6 @@ def page() -> str:
     return members_page(described_reference(), HEAD)
 
 
-def test_every_operation_has_one_row() -> None:
-    for path, method, operation in operations_of(described_reference()):
-        rows = [line for line in page().splitlines() if f"`{method.upper()} {path}`" in line]
-        assert len(rows) == 1
-        assert f"`{operation['x-member']}" in rows[0]
-        assert f" {operation['x-phase']} |" in rows[0]
-        assert all(error.removeprefix("400 ") in rows[0] for error in operation["x-errors"])
-
-
 def test_every_phase_is_explained() -> None:
     explained = {
         line.split("|")[1].strip() for line in page().splitlines() if line.startswith("| ")
@@ -42,23 +33,6 @@ def test_every_phase_is_explained() -> None:
     for _, _, operation in operations_of(described_reference()):
         for phase in operation["x-phase"].split(", with PCI"):
             assert phase.strip() in {*explained, "after start", ""}
-
-
-def test_an_operation_without_a_member_is_not_listed_as_one() -> None:
-    document = copy.deepcopy(described_reference())
-    new = copy.deepcopy(document["paths"]["/vsock"]["put"]) | {"operationId": "getNew"}
-    del new["x-member"]
-    document["paths"]["/new"] = {"get": new}
-    del document["paths"]["/entropy"]["put"]["x-member"]
-    assert [path for path, _, _ in without_member(document)] == ["/entropy", "/new"]
-    page = members_page(document, HEAD)
-    assert "| `vsock.set` | `PUT /vsock`" in page
-    assert "| `GET /new`" not in page
-    assert "entropy.set" not in page
-    assert page.endswith(
-        "in `generated_vmm._generated.operations`.\n\n"
-        "- `PUT /entropy` (`putEntropyDevice`)\n- `GET /new` (`getNew`)\n"
-    )
 
 
 PLACES = {

@@ -20,6 +20,7 @@ VSOCK = f"{SCHEMAS}/Vsock"
 UDS = f"{VSOCK}/properties/uds_path"
 CID = f"{VSOCK}/properties/guest_cid"
 ACTIONS = "#/paths/~1actions/put"
+BODY = f"{ACTIONS}/parameters/0"
 
 
 UNKNOWN = [
@@ -129,20 +130,45 @@ def refused(document: dict[str, Any], reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_schemas_in_a_circle_are_refused() -> None:
-    up = {"up": {"$ref": "#/definitions/Drive"}}
-    refused(
-        edited(lambda found: _change(found, f"{SCHEMAS}/TokenBucket/properties", up)),
-        "a circle of references",
-    )
+NO_PATTERNS = ("(", "(?=a)b.*", "a(?!b)", "(?<=a)b", r"(a)\1", "a{{2}")
+UNUSABLE = [
+    (
+        f"{SCHEMAS}/TokenBucket/properties",
+        {"up": {"$ref": "#/definitions/Drive"}},
+        "a circle",
+    ),
+    *(
+        (SCHEMAS, {name: {"type": "object"}}, f"{name}: generated code has this name already")
+        for name in ("Field", "DriveFields", "Json")
+    ),
+    *(
+        (SCHEMAS, {"Port": {"type": kind, fact: True}}, "Port: neither an object nor an enum")
+        for kind, fact in (("boolean", "readOnly"), ("object", "nullable"))
+    ),
+    *(
+        (UDS, {keyword: expression}, "Vsock/properties/uds_path: pydantic cannot check this patt")
+        for keyword in ("pattern", "format")
+        for expression in NO_PATTERNS
+    ),
+    *(
+        (
+            "#/paths/~1vsock/put",
+            {"operationId": name},
+            f"vsock/put: generated code has the name '{name}'",
+        )
+        for name in ("quote", "models", "noAnswer")
+    ),
+    (BODY, {"schema": {"type": "string"}}, "put: a body that is no named schema"),
+    (BODY, {"schema": {"$ref": "#/definitions/CpuTemplate"}}, r"a body that is no object \(CpuTem"),
+    (f"{ACTIONS}/responses", {"200": {"description": "x"}}, "actions/put: expected one 2xx status"),
+]
 
 
-@pytest.mark.parametrize("name", ["Field", "DriveFields", "Json"])
-def test_a_name_that_generated_code_has_already_is_refused(name: str) -> None:
-    refused(
-        edited(lambda found: _change(found, SCHEMAS, {name: {"type": "object"}})),
-        f"{name}: generated code has this name already",
-    )
+@pytest.mark.parametrize(("changed", "change", "reason"), UNUSABLE)
+def test_what_cannot_be_generated_is_refused(
+    changed: str, change: dict[str, Any], reason: str
+) -> None:
+    refused(edited(lambda document: _change(document, changed, change)), reason)
 
 
 @pytest.mark.parametrize("name", ["AsyncVmmClient", "VmmError", "to_config_file"])
@@ -150,25 +176,6 @@ def test_a_name_that_the_package_exports_is_refused(name: str) -> None:
     require_unclaimed({"Drive", "API"}, PROJECT.written)
     with pytest.raises(Unusable, match=f"{name}: generated_vmm has this name already"):
         require_unclaimed({"Drive", name}, PROJECT.written)
-
-
-@pytest.mark.parametrize(
-    "schema", [{"type": "integer", "minimum": 1}, {"type": "object", "nullable": True}]
-)
-def test_a_name_for_what_is_no_model_is_refused(schema: dict[str, Any]) -> None:
-    refused(
-        edited(lambda found: _change(found, SCHEMAS, {"Port": schema})),
-        "Port: neither an object nor an enum",
-    )
-
-
-@pytest.mark.parametrize("keyword", ["pattern", "format"])
-@pytest.mark.parametrize("expression", ["(", "(?=a)b.*", "a(?!b)", "(?<=a)b", r"(a)\1", "a{{2}"])
-def test_a_pattern_that_pydantic_cannot_check_is_refused(keyword: str, expression: str) -> None:
-    refused(
-        edited(lambda found: _change(found, UDS, {keyword: expression})),
-        "Vsock/properties/uds_path: pydantic cannot check this pattern",
-    )
 
 
 @pytest.mark.parametrize("name", ["quote", "Quote", "body", "models", "no_answer"])
@@ -182,41 +189,10 @@ def test_a_parameter_that_would_hide_generated_code_is_refused(name: str) -> Non
     refused(edited(rename), f"drives~1of~1{{{name}}}/put: generated code has the name '{name}'")
 
 
-@pytest.mark.parametrize("name", ["quote", "models", "noAnswer"])
-def test_an_operation_that_would_hide_generated_code_is_refused(name: str) -> None:
-    vsock = "#/paths/~1vsock/put"
-    refused(
-        edited(lambda found: _change(found, vsock, {"operationId": name})),
-        f"#/paths/~1vsock/put: generated code has the name '{name}'",
-    )
-
-
 def test_a_description_of_something_else_is_refused() -> None:
     pets = {"get": {"operationId": "listPets", "responses": {"200": {"description": "x"}}}}
     document = {"swagger": "2.0", "info": {"version": "1.0.0"}, "paths": {"/pets": pets}}
     refused(document, r"describe a Firecracker monitor: it lacks GET / \(describeInstance\), PUT")
-
-
-BODY = f"{ACTIONS}/parameters/0"
-
-
-@pytest.mark.parametrize(
-    ("schema", "reason"),
-    [
-        ({"type": "string"}, "put: a body that is no named schema"),
-        ({"$ref": "#/definitions/CpuTemplate"}, r"put: a body that is no object \(CpuTem"),
-    ],
-)
-def test_a_body_that_is_no_object_is_refused(schema: dict[str, Any], reason: str) -> None:
-    refused(edited(lambda found: _change(found, BODY, {"schema": schema})), reason)
-
-
-def test_two_successes_of_one_operation_are_refused() -> None:
-    success = {"200": {"description": "x"}}
-    refused(
-        edited(lambda found: _change(found, f"{ACTIONS}/responses", success)),
-        "#/paths/~1actions/put: expected one 2xx status",
-    )
 
 
 def test_what_the_generator_would_leave_out_is_refused(tmp_path: Path) -> None:

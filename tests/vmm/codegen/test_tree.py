@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -110,10 +111,7 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(
     target = tmp_path / "docs" / "page.md"
     write_whole(target, "old")
 
-    def failing(path: Path, to: Path) -> None:
-        raise OSError("no space")
-
-    monkeypatch.setattr(Path, "replace", failing)
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=OSError("no space")))
     with pytest.raises(OSError, match="no space"):
         write_whole(target, "new")
     assert target.read_text(encoding="utf-8") == "old"

@@ -51,26 +51,20 @@ def test_a_package_that_does_not_work_is_refused(
     assert str(caught.value).endswith(TEACH)
 
 
-def test_a_name_that_the_written_half_uses_and_no_model_has_is_refused_at_its_line(
-    workshop: Workshop, tmp_path: Path
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [
+        ("path_on_host", r"generated_vmm/facade/boot\.py:\d+: .*argument \"path_on_host\""),
+        ("partuuid", r"examples/console/changes/setup\.py:\d+: TypeError: Drive has no partuuid"),
+    ],
+    ids=["the written half", "the console"],
+)
+def test_a_name_that_is_used_and_no_model_has_is_refused_at_its_line(
+    workshop: Workshop, tmp_path: Path, field: str, line: str
 ) -> None:
     document = committed()
-    drive = document["components"]["schemas"]["Drive"]["properties"]
-    drive["file"] = drive.pop("path_on_host")
+    rename(document, "Drive", field)
     made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
-    line = r"generated_vmm/facade/boot\.py:\d+: Unexpected keyword argument \"path_on_host\".*"
-    with pytest.raises(Unusable, match=f"{line}{ADAPT}$") as caught:
-        try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_name_that_the_console_uses_and_no_model_has_is_refused_at_its_line(
-    workshop: Workshop, tmp_path: Path
-) -> None:
-    document = committed()
-    rename(document, "Drive", "partuuid")
-    made = workshop.make(PROJECT, write(document, tmp_path), tmp_path / "made")
-    line = r"examples/console/changes/setup\.py:\d+: TypeError: Drive has no partuuid"
     with pytest.raises(Unusable, match=f"^{line}.*{ADAPT}$") as caught:
         try_out(made.folder, PROJECT.parts, PROJECT.written, CACHE)
     assert "\n" not in str(caught.value)

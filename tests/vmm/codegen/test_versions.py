@@ -16,9 +16,8 @@ from pydantic import TypeAdapter
 from codegen.describe import repaired
 from codegen.document import Document, Node, schemas_of
 from codegen.import_spec import facts_of_description, import_spec
-from codegen.overlay import Action
 from codegen.releases import Releases, has, is_older, learn, places_of
-from codegen.unsupported import Lacking, add_unsupported, defined, models_used
+from codegen.unsupported import defined
 from tests.vmm.codegen.conftest import Generated, Workshop
 from tests.vmm.codegen.descriptions import PROJECT, published, reference
 from tests.vmm.codegen.releases import RELEASES, release
@@ -69,65 +68,6 @@ def said(schema: Document, schemas: Document) -> Document:
 
 
 # What an older monitor lacks has a name that says so, and nothing else does
-
-
-WRITTEN = "from written._generated import models\nmodels.Other(models.Drive())\n"
-MODELS = """
-from typing import TYPE_CHECKING
-if TYPE_CHECKING:
-    from .drive import Drive
-_MODULES = {
-    "Drive": "drive",
-}
-__all__ = [
-    "Drive",
-]
-"""
-SCHEMAS = "$.components.schemas"
-ACTIONS = [
-    Action(f"{SCHEMAS}.Pmem", {}),
-    Action(f"{SCHEMAS}.Pmem.properties.path", {}),
-    Action(f"{SCHEMAS}.Pmem.properties.kind", {"x-alias": "PmemKind"}),
-    Action(f"{SCHEMAS}.Nested", {}),
-    Action(f"{SCHEMAS}.Status", {"x-answered": True}),
-    Action(f"{SCHEMAS}.Drive", {}),
-    Action("$.paths['/p'].put", {"x-member": "pmem.set"}),
-    Action("$.paths['/p']", {"delete": {"x-member": "pmem.delete"}}, "1.16.0"),
-]
-LACKED = {"Pmem": "1.14.0", "Nested": "1.12.0", "Status": "1.14.0", "PUT /p": "1.14.4, 1.15.1"}
-DOCUMENT = {
-    "info": {"version": "1.10.1"},
-    "paths": {"/d": {"put": {}}},
-    "components": {"schemas": {"Drive": {}}},
-}
-
-
-def package_and_written(folder: Path) -> tuple[Path, Path]:
-    package, written = folder / "_generated", folder / "written"
-    (package / "models").mkdir(parents=True)
-    written.mkdir()
-    (package / "models" / "__init__.py").write_text(MODELS, "utf-8")
-    (written / "facade.py").write_text(WRITTEN, "utf-8")
-    return package, written
-
-
-def test_only_what_is_missing_is_added(tmp_path: Path) -> None:
-    package, written = package_and_written(tmp_path)
-    lacking, used = Lacking.by(DOCUMENT, LACKED, ACTIONS), models_used(written, "_generated")
-    names = ["Nested", "NestedFields", "Other", "Pmem", "PmemFields", "PmemKind", "Status"]
-    notes = add_unsupported(package, "1.10.1", used, lacking)
-    calls = ["pmem.delete", "pmem.set"]
-    assert notes == [f"client: {name} is not in 1.10.1" for name in (*calls, *names)]
-    assert lacking.calls == {
-        "PUT /p": ("pmem.set", "1.14.4, 1.15.1"),
-        "DELETE /p": ("pmem.delete", "1.16.0"),
-    }
-    assert defined(package / "models" / "__init__.py") >= {"Drive", *names}
-    text = (package / "models" / "unsupported.py").read_text("utf-8")
-    assert "class Pmem(Unsupported):" in text
-    assert "    path: Any\n    kind: Any" in text.partition("class PmemFields(TypedDict")[2]
-    assert "class Drive" not in text
-    assert add_unsupported(package, "1.10.1", used, lacking) == notes[: len(calls)]
 
 
 def test_a_monitor_as_new_as_the_written_code_lacks_nothing(workshop: Workshop) -> None:

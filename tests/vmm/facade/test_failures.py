@@ -53,10 +53,10 @@ def test_an_answer_of_another_shape_is_a_protocol_error(
     check_message(caught.value, socket_path)
 
 
-def test_a_field_deep_inside_is_named_by_its_path(run_each: Run, serve: Serve) -> None:
+def test_a_field_deep_inside_is_named_by_its_path(run: Run, serve: Serve) -> None:
     serve(lambda wire: wire.answer_all(answer(200, b'{"drives": [{"is_root_device": true}]}')))
     with pytest.raises(VmmProtocolError, match=r": drives\.0\.drive_id: Field required"):
-        run_each(lambda vm: vm.vm_config.get())
+        run(lambda vm: vm.vm_config.get())
 
 
 def test_why_an_operation_of_ones_own_cannot_read_its_answer_is_told(

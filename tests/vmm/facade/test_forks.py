@@ -1,6 +1,5 @@
 """After a fork each process has its own connection and turn, and leaves the other's alone."""
 
-import asyncio
 import os
 import threading
 import warnings
@@ -118,20 +117,6 @@ def test_a_turn_that_another_thread_has_is_not_inherited(
         held.finish.set()
         assert first.result() == b"/held"
         assert vm.send(echo_of("/after")) == b"/after"
-
-
-async def test_a_turn_that_another_task_has_is_not_inherited(
-    serve: Serve, socket_path: Path, held: Held
-) -> None:
-    serve(held.play)
-    async with AsyncVmmClient(socket_path) as vm:
-        first = asyncio.create_task(vm.send(echo_of("/held")))
-        await asyncio.to_thread(held.arrived.wait, 5)
-        child = forked(lambda: asyncio.run(vm.send(echo_of("/child"))))
-        assert await asyncio.to_thread(child.result) == b"/child"
-        held.finish.set()
-        assert await first == b"/held"
-        assert await vm.send(echo_of("/after")) == b"/after"
 
 
 def test_a_fork_in_the_middle_of_a_call_leaves_the_answer_to_the_parent(

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,11 +11,12 @@ from pydantic import BaseModel
 
 from codegen.document import Document, answer_of, body_of, operations_of, references_in
 from generated_vmm import VmmClient, VmmError
+from generated_vmm.testing.description import CURRENT
 from tests.vmm.codegen.descriptions import described_reference
 from tests.vmm.described import DOCUMENT, has
 from tests.vmm.facade.conftest import Run, Serve
-from tests.vmm.models.schemas import most
 from tests.vmm.scripted import NO_CONTENT, ScriptedServer, Wire, answer
+from tests.vmm.simulator.everything import Bodies
 
 # With the client of an older monitor, also the members that this monitor lacks.
 OPERATIONS = {
@@ -23,6 +25,7 @@ OPERATIONS = {
     for path, method, operation in operations_of(document)
     if "x-member" in operation
 }
+BODIES = Bodies(CURRENT, Path("/"))
 INSTANCE = {"app_name": "Firecracker", "id": "a", "state": "Running", "vmm_version": "1.16.1"}
 
 
@@ -37,7 +40,7 @@ def member_of(vm: VmmClient, place: str) -> Callable[..., Any]:
 
 def sample(described: Document | None) -> Any:
     """A value with nearly all members; None where nothing is described."""
-    return None if described is None else most(next(references_in(described)))
+    return None if described is None else BODIES.of(next(references_in(described)))
 
 
 def answering(body: object) -> Callable[[Wire], None]:

@@ -147,17 +147,6 @@ def test_the_monitor_says_where_the_device_is(
     assert server.sent() == [("GET /vm/config", None)]
 
 
-async def test_the_monitor_says_it_to_the_async_client(
-    serve: Serve, socket_path: Path, uds_path: Path
-) -> None:
-    serve(monitor_with({"guest_cid": 3, "uds_path": str(uds_path)}))
-    async with AsyncVmmClient(socket_path) as vm:
-        reader, writer = await vm.connect_vsock(52)
-        assert await reader.readexactly(5) == b"hello"
-        writer.close()
-        await writer.wait_closed()
-
-
 def test_a_path_that_is_given_needs_no_monitor(uds_path: Path) -> None:
     with VmmClient("/none") as vm, vm.connect_vsock(52, uds_path=uds_path) as connection:
         assert connection.recv(5) == b"hello"

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import httpx
 import httpx2
@@ -84,12 +85,9 @@ def client(request: pytest.FixtureRequest) -> Callable[[httpx.MockTransport], An
 def test_what_a_transport_raises_is_an_error_of_ours_with_the_call(
     client: Callable[[Any], Any], error: Exception, kind: type[VmmError], text: str
 ) -> None:
-    def fail(request: object) -> Any:
-        raise error
-
     library = LIBRARIES[type(error).__module__ == "httpx2"]
     with pytest.raises(kind, match=rf"^getFirecrackerVersion .* on /run/vm\.sock: {text}$") as got:
-        result_of(lambda: client(library.MockTransport(fail)).get_version())
+        result_of(lambda: client(library.MockTransport(Mock(side_effect=error))).get_version())
     assert type(got.value) is kind
     assert got.value.operation is not None
     assert got.value.operation.path == "/version"
@@ -116,11 +114,8 @@ def test_a_transport_gets_requests_of_its_own_library(
 def test_an_error_of_ours_and_what_is_no_error_go_through(
     client: Callable[[httpx.MockTransport], Any], error: BaseException
 ) -> None:
-    def fail(request: httpx.Request) -> httpx.Response:
-        raise error
-
     with pytest.raises(type(error)) as caught:
-        result_of(lambda: client(httpx.MockTransport(fail)).get_version())
+        result_of(lambda: client(httpx.MockTransport(Mock(side_effect=error))).get_version())
     assert caught.value is error
     assert error.__cause__ is None
 
@@ -202,11 +197,8 @@ def test_the_request_is_the_one_that_goes_over_the_socket(
 class Unclosable(httpx.MockTransport):
     """A transport that fails at its end."""
 
-    def close(self) -> None:
-        raise httpx.CloseError("torn")
-
-    async def aclose(self) -> None:
-        raise httpx.CloseError("torn")
+    close = Mock(side_effect=httpx.CloseError("torn"))
+    aclose = AsyncMock(side_effect=httpx.CloseError("torn"))
 
 
 def test_a_transport_that_fails_to_close_is_an_error_of_ours(

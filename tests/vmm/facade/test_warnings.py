@@ -87,9 +87,3 @@ def test_a_sync_call_in_a_task_warns_at_its_line(socket_path: Path) -> None:
 async def test_another_thread_stops_no_event_loop(socket_path: Path) -> None:
     with VmmClient(socket_path) as vm:
         await asyncio.to_thread(vm.pause)
-
-
-@pytest.mark.usefixtures("accepting")
-async def test_the_async_client_stops_no_event_loop(socket_path: Path) -> None:
-    async with AsyncVmmClient(socket_path) as vm:
-        await vm.pause()

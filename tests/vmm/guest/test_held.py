@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -88,12 +89,9 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
 
 
 def test_what_fails_in_a_renewal_leaves_the_guest_held(programs: agent.Programs) -> None:
-    def fail() -> None:
-        raise OSError("no")
-
     programs.hold()
     with pytest.raises(OSError, match="no"):
-        programs.release([fail], is_held=True)
+        programs.release([Mock(side_effect=OSError("no"))], is_held=True)
     assert programs.held is not None
     programs.release()
     assert programs.held is None

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -211,10 +212,7 @@ def test_a_host_that_is_interrupted_ends_its_program(
 ) -> None:
     from generated_vmm.guest._sync import program
 
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(program.Program, moment, interrupted)
+    monkeypatch.setattr(program.Program, moment, Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()

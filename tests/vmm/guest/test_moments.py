@@ -9,9 +9,9 @@ import socket
 import stat
 import tarfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +20,7 @@ from generated_vmm.guest._generated.models import TerminalSizeFields
 from tests.vmm.guest.conftest import Agent, following
 from tests.vmm.guest.test_programs import gone, in_groups
 
+BUSY = OSError(errno.EBUSY, "Device or resource busy")
 SLEEP = {"args": ["sleep", "60"]}
 
 
@@ -29,13 +30,6 @@ def open_ends() -> set[str]:
 
 def children() -> set[str]:
     return set(Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split())
-
-
-def failing(error: BaseException) -> Callable[..., Any]:
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
 
 
 # The start
@@ -57,7 +51,7 @@ def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
     error: Exception,
 ) -> None:
     ends, processes = open_ends(), children()
-    monkeypatch.setattr(owner, name, failing(error))
+    monkeypatch.setattr(owner, name, Mock(side_effect=error))
     with pytest.raises(type(error)):
         programs.start("one", {**SLEEP, "terminal": TERMINAL, "timeout_ms": 60_000})
     assert open_ends() <= ends
@@ -146,7 +140,7 @@ def test_a_group_is_used_again_when_nobody_is_in_it(running: Agent, sync_guest: 
 def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
-    monkeypatch.setattr(agent, "put", failing(OSError(errno.ENODEV, "No such device")))
+    monkeypatch.setattr(agent, "put", Mock(side_effect=OSError(errno.ENODEV, "No such device")))
     agent.Group("/a/group").freeze(wanted)
 
 
@@ -156,7 +150,9 @@ def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
     folder = tmp_path / "group"
     folder.mkdir()
     busy, rmdir = [OSError(errno.EBUSY, "Device or resource busy")] * 2, os.rmdir
-    monkeypatch.setattr(os, "rmdir", lambda path: failing(busy.pop())() if busy else rmdir(path))
+    monkeypatch.setattr(
+        os, "rmdir", lambda path: Mock(side_effect=busy.pop())() if busy else rmdir(path)
+    )
     agent.Group(str(folder)).kill()
     assert not folder.exists()
 
@@ -166,10 +162,14 @@ def test_a_group_whose_daemon_outlives_the_memory_of_its_program_is_removed(
 ) -> None:
     folder, rmdir = tmp_path / "group", os.rmdir
     folder.mkdir()
-    busy = [OSError(errno.EBUSY, "Device or resource busy")]
-    monkeypatch.setattr(
-        os, "rmdir", lambda path: failing(busy.pop())() if path and busy else rmdir(path)
-    )
+    busy = [BUSY]
+
+    def remove(path: str) -> None:
+        if path and busy:
+            raise busy.pop()
+        rmdir(path)
+
+    monkeypatch.setattr(os, "rmdir", remove)
     monkeypatch.setattr(agent, "ENDED_PROGRAMS", 0)
     for name in ("one", "two", "three"):
         assert folder.exists()
@@ -273,7 +273,7 @@ class Exhausted(socket.socket):
 def test_an_agent_without_descriptors_or_threads_serves_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts = [failing(RuntimeError("can't start new thread"))]
+    starts = [Mock(side_effect=RuntimeError("can't start new thread"))]
     start = agent.Link.start
     monkeypatch.setattr(agent.Link, "start", lambda link: starts.pop()() if starts else start(link))
     following()

@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from generated_vmm.errors import VmmError
 from generated_vmm.machines import Machine, MachineError, Machines, Report
 from generated_vmm.transport import UnixChannel
+from tests.vmm.forking import forked
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 COUNTED = {False: ("rename", "unlink"), True: ("link", "mkdir", "rename", "sendfile", "unlink")}
@@ -233,23 +235,7 @@ OPERATIONS: dict[str, Callable[[Machines], object]] = {
 
 def carried_out(play: Play, call: str, given: list[Any]) -> str:
     """The result of a call in a fork, or how that has ended."""
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(read)
-        status = 1
-        try:
-            text = getattr(play, call)(*given)
-            os.write(write, text.encode())
-            status = 0
-        except BaseException as error:
-            os.write(write, repr(error).encode())
-        finally:
-            os._exit(status)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        text = pipe.read().decode()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status, text = forked(partial(getattr(play, call), *given), seconds=600).ended()
     return json.dumps({"status": status, "text": text})
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 
@@ -196,10 +197,7 @@ def test_a_second_call_tells_the_guest_of_a_disk_whose_growth_was_interrupted(
     web = machines.create("web", definition(folder))
     web.start()
 
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
-    at_calls(monkeypatch, interrupt, "/drives/rootfs")
+    at_calls(monkeypatch, Mock(side_effect=KeyboardInterrupt), "/drives/rootfs")
     with pytest.raises(KeyboardInterrupt):
         web.grow("rootfs", 1 << 20)
     assert own_disk(folder, web).stat().st_size == 1 << 20

@@ -7,6 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -193,11 +194,9 @@ def test_what_cannot_be_recorded_is_not_done(
     web.start()
     calls: list[object] = []
 
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     at_calls(monkeypatch, calls.append, "/vm")
-    monkeypatch.setattr(os, "fsync", full)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
     for act in (web.pause, web.stop, web.delete, web.snapshot):
         with pytest.raises(OSError, match="No space"):
             act()

@@ -83,13 +83,6 @@ def least(name: str) -> dict[str, Any]:
     return _samples(schema, schema.get("required", []))
 
 
-def most(name: str) -> dict[str, Any]:
-    """A value with every described member that has no pattern to suit."""
-    schema = SCHEMAS[name]
-    members = schema.get("properties", {}).items()
-    return _samples(schema, [member for member, spec in members if "pattern" not in spec])
-
-
 def _samples(schema: Document, members: Iterable[str]) -> dict[str, Any]:
     made = {member: _sample(schema["properties"][member]) for member in members}
     return made | {member: member for member in schema.get("x-two-files", [])}

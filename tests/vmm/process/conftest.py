@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import pytest
 
@@ -63,20 +63,21 @@ both_halves = pytest.mark.parametrize(
 """For tests of what waits differently in threads and in tasks. The others take the written half."""
 
 
-@pytest.fixture
-def make(request: pytest.FixtureRequest, do: Do, binary: list[str]) -> Iterator[Make]:
+def making(kind: Any, do: Do, programs: Sequence[Any], **usual: Any) -> Iterator[Make]:
     made: list[Monitor] = []
-    kind: Any = getattr(request, "param", AsyncMonitor)
 
     def make(*words: Any, **options: Any) -> Monitor:
-        options = {"timeout": PATIENCE, **options}
-        monitor = kind(*(words or [binary]), **options)
-        made.append(monitor)
-        return cast(Monitor, monitor)
+        made.append(kind(*(words or programs), **{"timeout": PATIENCE, **usual, **options}))
+        return made[-1]
 
     yield make
     for monitor in made:
         do(monitor.kill())
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, do: Do, binary: list[str]) -> Iterator[Make]:
+    yield from making(getattr(request, "param", AsyncMonitor), do, [binary])
 
 
 @pytest.fixture
@@ -163,9 +164,9 @@ class Caller:
         found: dict[str, Any] = json.loads(self.process.stdout.readline())
         return found
 
-    def go_on(self) -> None:
+    def go_on(self, line: str = "") -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write(f"{line}\n".encode())
         self.process.stdin.flush()
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -276,9 +277,7 @@ def test_a_start_without_a_keeper_has_an_end(
 
 
 def test_a_limit_of_processes_is_named(binary: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
+    refuse = Mock(side_effect=RuntimeError("can't start new thread"))
     with monkeypatch.context() as patch:
         patch.setattr(owner, "start_new_thread", refuse)
         with pytest.raises(MonitorStartError, match=r"limit of processes .* pids\.max"):

@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,7 +18,7 @@ from generated_vmm import VmmApiError
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorError, MonitorStartError
 from generated_vmm.process.__main__ import main
 from generated_vmm.process.keeper.keeper import TERMINATING_SECONDS
-from tests.vmm.process.conftest import PATIENCE, Do, Make
+from tests.vmm.process.conftest import PATIENCE, Do, Make, making
 
 USER = 54_321
 
@@ -36,27 +36,8 @@ def programs() -> list[str]:
 
 @pytest.fixture
 def make(do: Do, programs: list[str], folder: Path) -> Iterator[Make]:
-    made: list[Any] = []
-
-    def make(*words: Any, **options: Any) -> JailedMonitor:
-        usual = {"id": "vm-1", "uid": USER, "gid": USER, "chroot_base_dir": folder / "jails"}
-        monitor: Any = AsyncJailedMonitor(
-            *(words or programs), **{**usual, "timeout": PATIENCE, **options}
-        )
-        made.append(monitor)
-        return cast(JailedMonitor, monitor)
-
-    yield make
-    for monitor in made:
-        do(monitor.kill())
-
-
-@pytest.fixture
-def start(make: Make, do: Do) -> Any:
-    def start(*words: Any, **options: Any) -> JailedMonitor:
-        return cast(JailedMonitor, do(make(*words, **options).start()))
-
-    return start
+    usual = {"id": "vm-1", "uid": USER, "gid": USER, "chroot_base_dir": folder / "jails"}
+    yield from making(AsyncJailedMonitor, do, programs, **usual)
 
 
 def boot(monitor: JailedMonitor, do: Do, guest: dict[str, Any]) -> None:

@@ -61,10 +61,7 @@ def test_taps_without_an_owner_are_shown_and_removed(
 def test_a_host_that_shows_no_taps_is_an_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> None:
-        raise PermissionError("no netlink")
-
-    monkeypatch.setattr(taps, "leftovers", refuse)
+    monkeypatch.setattr(taps, "leftovers", Mock(side_effect=PermissionError("no netlink")))
     assert main(["list"]) == 1
     assert capsys.readouterr().err == "taps: no netlink\n"
 

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import fcntl
 import importlib
-import json
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Interface
 from pathlib import Path
@@ -34,7 +33,7 @@ from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
 from generated_vmm.process.keeper import taps  # noqa: E402
 from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
 from generated_vmm.process.network import NetworkNamespace, Tap  # noqa: E402
-from tests.vmm.process.conftest import PATIENCE, children_of, wait_until  # noqa: E402
+from tests.vmm.process.conftest import PATIENCE, WAITS, Call, children_of, wait_until  # noqa: E402
 
 T = TypeVar("T")
 needs_kernel = pytest.mark.skipif(
@@ -321,10 +320,9 @@ def send_as_guest(tap: Tap) -> None:
 
 
 KILLED = """\
-import json, os, signal, sys
 from pathlib import Path
-from generated_vmm.process.network import Tap
 from generated_vmm.process import nursery
+from generated_vmm.process.network import Tap
 Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 os.environ["NURSERY"], nursery.PROGRAM = str(nursery.PROGRAM), Path(os.environ["COUNTED_TAPS"])
 
@@ -342,8 +340,7 @@ for line in sys.stdin:
             os._exit(0)
     os.close(writing)
     _, status = os.waitpid(pid, 0)
-    reached = os.read(reading, 1).decode()
-    print(json.dumps([os.waitstatus_to_exitcode(status), reached]), flush=True)
+    tell(status=os.waitstatus_to_exitcode(status), reached=os.read(reading, 1).decode())
     os.close(reading)
 """
 COUNTED_TAPS = str(Path(__file__).with_name("counted_taps.py"))
@@ -352,42 +349,39 @@ COUNTED_TAPS = str(Path(__file__).with_name("counted_taps.py"))
 @needs_kernel
 @pytest.mark.parametrize("killed", ["caller", "keeper"])
 def test_whoever_is_killed_at_any_moment_leaves_nothing(
-    host: NetworkNamespace, killed: str, monkeypatch: pytest.MonkeyPatch
+    call: Call, host: NetworkNamespace, killed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before each call of the keeper that makes or removes a part of the tap."""
     monkeypatch.setenv("COUNTED_TAPS", COUNTED_TAPS)
-    with calling(KILLED, host) as caller:
-        results = []
-        for moment in range(14):
-            results.append(ask(caller, f"{killed} {moment}"))
-            wait_until(lambda: inside(host, left) == ({"lo"}, []))
-    assert [0, "x"] in results
+    caller, results = call(KILLED, *joining(host)), set[tuple[int, str]]()
+    for moment in range(14):
+        caller.go_on(f"{killed} {moment}")
+        told = caller.told()
+        results.add((told["status"], told["reached"]))
+        wait_until(lambda: inside(host, left) == ({"lo"}, []))
     if killed == "caller":  # before and after the tap was complete
-        assert {(-signal.SIGKILL, ""), (-signal.SIGKILL, "x")} <= {tuple(each) for each in results}
+        assert results == {(0, "x"), (-signal.SIGKILL, ""), (-signal.SIGKILL, "x")}
     else:
-        assert {tuple(each) for each in results} == {(0, "x"), (0, "y")}
+        assert results == {(0, "x"), (0, "y")}
 
 
-STARTED = """\
-import os, signal, sys
+STARTED = f"""\
 from generated_vmm.process.network import NetworkNamespace, Tap
-from generated_vmm.process.nursery import NURSERY
 with Tap("tap0", address="172.31.255.1/30"), NetworkNamespace() as namespace:
     with Tap("tap0", namespace=namespace):
-        print(NURSERY.pid, os.stat(namespace.path).st_ino, flush=True)
-        sys.stdin.read()
+        tell(inode=os.stat(namespace.path).st_ino)
+        {WAITS}
 """
 
 
 @needs_kernel
-def test_a_namespace_of_a_killed_caller_is_gone(host: NetworkNamespace) -> None:
-    with calling(STARTED, host) as caller:
-        assert caller.stdout is not None
-        inode = int(caller.stdout.readline().split()[1])
-        assert inode in namespaces()
-        caller.kill()
-        wait_until(lambda: inside(host, left) == ({"lo"}, []))
-        wait_until(lambda: inode not in namespaces())  # the tap's keeper ends after the tap
+def test_a_namespace_of_a_killed_caller_is_gone(call: Call, host: NetworkNamespace) -> None:
+    caller = call(STARTED, *joining(host))
+    inode = caller.told()["inode"]
+    assert inode in namespaces()
+    caller.process.kill()
+    wait_until(lambda: inside(host, left) == ({"lo"}, []))
+    wait_until(lambda: inode not in namespaces())  # the tap's keeper ends after the tap
 
 
 @needs_kernel
@@ -406,22 +400,21 @@ def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
 
 
 @needs_kernel
-def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
+def test_the_tap_of_a_dead_owner_is_taken_over(call: Call, host: NetworkNamespace) -> None:
     """A container that is killed leaves its taps in the host's network namespace."""
-    container = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    with calling(STARTED, host, container) as caller:
-        assert caller.stdout is not None
-        caller.stdout.readline()
-        assert inside(host, lambda: list(look_at_taps())) == []
-        with pytest.raises(MonitorError, match="tap0 is in use"):
-            inside(host, Tap("tap0").__enter__)
-        family = [caller.pid]  # all of it dies at once: nobody sees the others end
-        for pid in family:
-            family += children_of(pid)
-        for pid in family[1:]:
-            os.kill(pid, signal.SIGSTOP)
-        caller.kill()
-        caller.wait()
+    container = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    caller = call(STARTED, *joining(host), *container)
+    caller.told()
+    assert inside(host, lambda: list(look_at_taps())) == []
+    with pytest.raises(MonitorError, match="tap0 is in use"):
+        inside(host, Tap("tap0").__enter__)
+    family = [caller.process.pid]  # all of it dies at once: nobody sees the others end
+    for pid in family:
+        family += children_of(pid)
+    for pid in family[1:]:
+        os.kill(pid, signal.SIGSTOP)
+    caller.process.kill()
+    caller.process.wait()
     wait_until(lambda: inside(host, lambda: list(look_at_taps())) != [])
 
     leftover = Found("/sys/class/net/tap0", "leftover", id="tap0")
@@ -436,26 +429,9 @@ def test_the_tap_of_a_dead_owner_is_taken_over(host: NetworkNamespace) -> None:
     assert inside(host, left) == ({"lo"}, [])
 
 
-@contextlib.contextmanager
-def calling(
-    code: str, host: NetworkNamespace, within: Sequence[str] = ()
-) -> Iterator[subprocess.Popen[str]]:
-    """A program that runs in a network namespace, and is killed at the end."""
-    command = ["nsenter", f"--net={host.path}", *within, sys.executable, "-c", code]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as caller:
-        try:
-            yield caller
-        finally:
-            caller.kill()
-
-
-def ask(caller: subprocess.Popen[str], question: str) -> list[Any]:
-    assert caller.stdin is not None
-    assert caller.stdout is not None
-    caller.stdin.write(f"{question}\n")
-    caller.stdin.flush()
-    return cast(list[Any], json.loads(caller.stdout.readline()))
+def joining(host: NetworkNamespace) -> tuple[str, str]:
+    """The words before a command that runs in a network namespace."""
+    return "nsenter", f"--net={host.path}"
 
 
 def namespaces() -> set[int]:

@@ -58,8 +58,12 @@ class Bodies:
 
     def call(self, operation: Operation) -> Call:
         path = operation.path.replace(f"{{{operation.parameter}}}", "a")
-        body = None if operation.body is None else self._value({"ref": operation.body}, "")
+        body = None if operation.body is None else self.of(operation.body)
         return operation.method, path, body
+
+    def of(self, schema: str) -> Any:
+        """A value of a schema."""
+        return self._value({"ref": schema}, "")
 
     def _value(self, spec: Spec, field: str) -> Any:
         if "ref" in spec:
@@ -78,4 +82,5 @@ class Bodies:
             return spec["enum"][0]
         if spec["type"] == "array":
             return [self._value(spec["items"], "")]
-        return {"integer": 1, "boolean": True, "object": {}}.get(spec["type"], "a")
+        text = field if field.endswith("_path") else "a"  # no two paths of a call are the same
+        return {"integer": 1, "boolean": True, "object": {}}.get(spec["type"], text)

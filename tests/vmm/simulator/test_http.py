@@ -42,37 +42,35 @@ def test_deprecation_stands_before_the_content_type(monitor: SimulatedMonitor) -
     )
 
 
+UNSUPPORTED = b"Invalid HTTP Method: Unsupported HTTP method."
+VERSIONS = b"Invalid HTTP Version: Unsupported HTTP version."
+HEADER = b"Invalid header. Reason: "
+
+
 @pytest.mark.parametrize(
-    ("request_line", "reason"),
+    ("lines", "reason"),
     [
-        (b"POST / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
-        (b"HEAD / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
-        (b"OPTIONS / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
-        (b"get / HTTP/1.1", b"Invalid HTTP Method: Unsupported HTTP method."),
+        (b"POST / HTTP/1.1", UNSUPPORTED),
+        (b"HEAD / HTTP/1.1", UNSUPPORTED),
+        (b"OPTIONS / HTTP/1.1", UNSUPPORTED),
+        (b"get / HTTP/1.1", UNSUPPORTED),
         (b"GET /", b"Invalid request."),
         (b"GET", b"Invalid request."),
         (b"GET  HTTP/1.1", b"Invalid URI: Empty URI not allowed."),
-        (b"GET / HTTP/2.0", b"Invalid HTTP Version: Unsupported HTTP version."),
-        (b"GET / HTTP/1.1 ", b"Invalid HTTP Version: Unsupported HTTP version."),
+        (b"GET / HTTP/2.0", VERSIONS),
+        (b"GET / HTTP/1.1 ", VERSIONS),
+        (b"GET / HTTP/1.1\r\nno colon", HEADER + b"Header is incorrectly formatted. Key: no colon"),
+        *(
+            (
+                b"GET / HTTP/1.1\r\nContent-Length: " + length,
+                HEADER + b"Invalid value. Key:Content-Length; Value: " + length,
+            )
+            for length in (b"x", b"-1", b"4294967296")
+        ),
     ],
 )
-def test_a_bad_request_line(monitor: SimulatedMonitor, request_line: bytes, reason: bytes) -> None:
-    assert exchange(monitor.socket_path, request_line + b"\r\n\r\n") == refusal(reason)
-
-
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
-        (b"no colon", b"Header is incorrectly formatted. Key: no colon"),
-        (b"Content-Length: x", b"Invalid value. Key:Content-Length; Value: x"),
-        (b"Content-Length: -1", b"Invalid value. Key:Content-Length; Value: -1"),
-        (b"Content-Length: 4294967296", b"Invalid value. Key:Content-Length; Value: 4294967296"),
-    ],
-)
-def test_a_bad_header(monitor: SimulatedMonitor, header: bytes, reason: bytes) -> None:
-    request = b"GET /version HTTP/1.1\r\n" + header + b"\r\n\r\n"
-    expected = refusal(b"Invalid header. Reason: " + reason)
-    assert exchange(monitor.socket_path, request) == expected
+def test_a_bad_head(monitor: SimulatedMonitor, lines: bytes, reason: bytes) -> None:
+    assert exchange(monitor.socket_path, lines + b"\r\n\r\n") == refusal(reason)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,10 @@
 """Starting, stopping, ending; misbehaviour on demand."""
 
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import UserDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
@@ -105,35 +101,6 @@ def test_a_guest_that_ends_leaves_a_socket_nobody_listens_on(monitor: SimulatedM
     assert monitor.socket_path.is_socket()
     with pytest.raises(ConnectionRefusedError):
         Caller(monitor.socket_path)("GET", "/")
-
-
-@pytest.fixture
-def program(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The monitor as a program, ready to be called."""
-    command = [sys.executable, "-m", "generated_vmm.testing", "--any-path", "--id", "mine"]
-    with subprocess.Popen(
-        [*command, "--socket", str(folder / "m.socket")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == (
-            f"Simulated monitor listening on {folder / 'm.socket'}\n"
-        )
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_program_and_removes_its_socket(
-    program: subprocess.Popen[str], folder: Path, number: signal.Signals
-) -> None:
-    assert Caller(folder / "m.socket").get("/")["id"] == "mine"
-    os.kill(program.pid, number)
-    _, complaints = program.communicate(timeout=10)
-    assert (program.returncode, complaints) == (0, "")
-    assert not (folder / "m.socket").exists()
 
 
 def test_a_taken_path_is_told_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

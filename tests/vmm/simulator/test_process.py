@@ -145,6 +145,20 @@ def test_a_signal_ends_it_and_leaves_the_socket(
     assert (folder / "m.socket").is_socket()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_program_of_ones_own_and_removes_its_socket(
+    start: Start, folder: Path, number: signal.Signals
+) -> None:
+    path = folder / "m.socket"
+    process = start("--any-path", "--id", "mine", "--socket", str(path))
+    read_until(process, f"Simulated monitor listening on {path}\n".encode())
+    assert Caller(path).get("/")["id"] == "mine"
+    process.send_signal(number)
+    _, complaints = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, complaints) == (0, b"")
+    assert not path.exists()
+
+
 def test_a_failed_load_ends_it(served: subprocess.Popen[bytes], folder: Path) -> None:
     backend = {"backend_path": "/no/memory", "backend_type": "File"}
     load = {"snapshot_path": "/no/state", "mem_backend": backend}
