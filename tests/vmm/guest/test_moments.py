@@ -11,7 +11,7 @@ import tarfile
 import threading
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -149,10 +149,8 @@ def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
 ) -> None:
     folder = tmp_path / "group"
     folder.mkdir()
-    busy, rmdir = [OSError(errno.EBUSY, "Device or resource busy")] * 2, os.rmdir
-    monkeypatch.setattr(
-        os, "rmdir", lambda path: Mock(side_effect=busy.pop())() if busy else rmdir(path)
-    )
+    rmdir = Mock(wraps=os.rmdir, side_effect=[BUSY, BUSY, DEFAULT])
+    monkeypatch.setattr(os, "rmdir", rmdir)
     agent.Group(str(folder)).kill()
     assert not folder.exists()
 
