@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ from generated_vmm import (
     VmmTimeoutError,
 )
 from generated_vmm._generated import operations
-from generated_vmm.transport import CallSettings, HttpAnswer
+from generated_vmm.transport import AsyncUnixChannel, CallSettings
 from generated_vmm.transport.calls import late
 from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
@@ -62,22 +63,17 @@ LIMITS: dict[str, tuple[dict[str, float | None], float | None]] = {
 def test_a_snapshot_has_a_limit_of_its_own_unless_one_is_chosen(
     chosen: dict[str, Any], seconds: float | None
 ) -> None:
-    limits = []
-
-    class Channel:
-        async def exchange(self, operation: Operation[object], limit: float | None) -> HttpAnswer:
-            limits.append((operation.id, limit))
-            return SimpleNamespace(status_code=204, headers=[], content=b"")
-
-        async def close(self) -> None: ...
+    channel = AsyncMock(AsyncUnixChannel)
+    channel.exchange.return_value = SimpleNamespace(status_code=204, headers=[], content=b"")
 
     async def call() -> None:
-        client = AsyncVmmClient("/s", transport=Channel(), **chosen)
+        client = AsyncVmmClient("/s", transport=channel, **chosen)
         await client.pause()
         await client.snapshot.create(snapshot_path="/s", mem_file_path="/m")
         await client.with_options(timeout=9).snapshot.create(snapshot_path="/s", mem_file_path="/m")
 
     asyncio.run(call())
+    limits = [(each.args[0].id, each.args[1]) for each in channel.exchange.call_args_list]
     usual = chosen.get("timeout", 5.0)
     assert limits == [("patchVm", usual), ("createSnapshot", seconds), ("createSnapshot", 9)]
 

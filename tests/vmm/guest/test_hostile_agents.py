@@ -84,6 +84,11 @@ def test_an_agent_that_answers_early_without_news_does_not_keep_the_host_busy(
     assert len(server.requests) < 20
 
 
+def silent(wire: Wire) -> None:
+    wire.request()
+    wire.receive()
+
+
 ENDLESS = {
     "a body": b"HTTP/1.1 200 -\r\nContent-Length: 999999999999\r\n\r\n",
     "headers": b"HTTP/1.1 200 -\r\n",
@@ -122,10 +127,6 @@ def test_a_flood_ends_where_the_limit_is(serve: Serve, connect: Start, head: byt
 def test_a_slow_agent_is_late(
     serve: Serve, connect: Start, ask: Callable[[object], object]
 ) -> None:
-    def silent(wire: Wire) -> None:
-        wire.request()
-        wire.receive()
-
     guest = connect(serve(silent).path, port=None, timeout=0.2)
     begun = time.monotonic()
     with pytest.raises(GuestAgentTimeout, match="the agent may have carried it out") as caught:
@@ -199,10 +200,6 @@ def test_a_port_is_joined_in_time_or_not_at_all(serve: Serve, connect: Start) ->
 
 
 def test_a_wait_for_an_agent_ends_in_its_own_time(serve: Serve, connect: Start) -> None:
-    def silent(wire: Wire) -> None:
-        wire.request()
-        wire.receive()
-
     guest = connect(serve(silent).path, port=None, timeout=60)
     begun = time.monotonic()
     with pytest.raises(GuestAgentTimeout):

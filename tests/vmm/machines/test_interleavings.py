@@ -7,21 +7,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
-from typing import Any, ClassVar
-from unittest.mock import Mock
+from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
 from generated_vmm import EntropyDevice, FullVmConfiguration, VmmApiError, VmmTimeoutError
 from generated_vmm.machines import (
-    Definition,
     Jail,
     Machine,
     MachineBusy,
@@ -43,7 +42,7 @@ from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, Monitor
 from tests.vmm.forking import forked
 from tests.vmm.machines.parts import at_calls, definition, machines_in, monitors_of
 from tests.vmm.machines.test_machines import own_disk
-from tests.vmm.machines.test_reconcile import killed, told
+from tests.vmm.machines.test_reconcile import killed, running, told
 
 
 def before(
@@ -343,50 +342,44 @@ def test_a_keeper_that_was_killed_before_its_record_does_not_keep_a_machine(
     assert list((folder / "machines" / "run").iterdir()) == []
 
 
-class Tap:
-    """A tap device that is only counted."""
+class Taps(MagicMock):
+    """Tap devices that are only counted."""
 
-    there: ClassVar[list[str]] = []
-
-    def __init__(self, name: str, **_: object) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        self.there.append(self.name)
-
-    def __exit__(self, *_: object) -> None:
-        self.there.remove(self.name)
+    def open(self) -> int:
+        tap = self.return_value
+        return int(tap.__enter__.call_count - tap.__exit__.call_count)
 
 
 @pytest.fixture
-def taps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    monkeypatch.setitem(sys.modules, "generated_vmm.process.network", SimpleNamespace(Tap=Tap))
-    yield Tap.there
-    Tap.there.clear()
+def taps(monkeypatch: pytest.MonkeyPatch) -> Taps:
+    made = Taps()
+    made.return_value.__exit__.return_value = None
+    monkeypatch.setitem(sys.modules, "generated_vmm.process.network", SimpleNamespace(Tap=made))
+    return made
 
 
-def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: list[str]) -> None:
+def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: Taps) -> None:
     made = definition(folder).replace(taps=(TapDevice(name="tap0"),))
     with machines_in(folder, binary=["/bin/false"]) as machines:
         web = machines.create("web", made)
         with pytest.raises(MonitorStartError):
             web.start()
-        assert taps == []
+        assert taps.open() == 0
 
 
 def test_a_tap_device_exists_while_its_machine_runs(
-    folder: Path, machines: Machines, taps: list[str]
+    folder: Path, machines: Machines, taps: Taps
 ) -> None:
     web = machines.create("web", definition(folder).replace(taps=(TapDevice(name="tap0"),)))
     web.start()
-    assert taps == ["tap0"]
+    assert taps.open() == 1
     killed(web)
     assert told(machines) == [("ended", "web")]
-    assert taps == []
+    assert taps.open() == 0
     web.start()
-    assert taps == ["tap0"]
+    assert taps.open() == 1
     machines.close()
-    assert taps == []
+    assert taps.open() == 0
 
 
 # Two callers
@@ -575,9 +568,7 @@ def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machi
 
 
 def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
-    record = MachineRecord(
-        id="a" * 12, name="web", definition=Definition(restart="always"), should_be="Running"
-    )
+    record = running("always")
     for seconds, expected in ((-1, True), (100, False), (86400, True)):
         retry_at = records.now() + timedelta(seconds=seconds)
         assert restart.is_due(record.model_copy(update={"retry_at": retry_at})) is expected

@@ -4,6 +4,7 @@ import os
 import signal
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,12 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert web.end == report.end
 
 
+def running(policy: RestartPolicy) -> records.MachineRecord:
+    """What is stored of a machine that has begun to run now."""
+    given: Any = {"id": "a" * 12, "name": "web", "definition": Definition(restart=policy)}
+    return records.MachineRecord(**given, should_be="Running", started_at=records.now())
+
+
 def restart_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "boot_id").write_text("another boot")
     monkeypatch.setattr(records, "BOOT_ID", folder / "boot_id")
@@ -55,13 +62,7 @@ def restart_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_restarts_as_its_policy_says(
     policy: RestartPolicy, returncode: int | None, restarts: bool
 ) -> None:
-    record = records.MachineRecord(
-        id="a" * 12,
-        name="web",
-        definition=Definition(restart=policy),
-        should_be="Running",
-        started_at=records.now(),
-    )
+    record = running(policy)
     end = records.End(how="ended", returncode=returncode)
     after = record.model_copy(update=restart.after_end(record, end))
     assert (after.should_be == "Running") is restarts
@@ -71,9 +72,7 @@ def test_a_machine_restarts_as_its_policy_says(
 
 
 def test_the_pauses_become_longer_and_begin_anew_after_a_long_run() -> None:
-    record = records.MachineRecord(
-        id="a" * 12, name="web", definition=Definition(restart="always"), should_be="Running"
-    )
+    record = running("always")
     pauses = []
     for _ in range(12):
         end = records.End(how="ended", returncode=0)

@@ -11,6 +11,7 @@ from typing import Any
 
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer, UnixChannel
+from tests.vmm.forking import echo
 from tests.vmm.scripted import OK, Wire, answer
 from tests.vmm.transport.conftest import Serve, fails, request
 
@@ -22,12 +23,6 @@ HELD = r"^another call held the connection$"
 async def closed(channel: AsyncUnixChannel) -> AsyncIterator[AsyncUnixChannel]:
     yield channel
     await channel.close()
-
-
-def echo(wire: Wire) -> None:
-    """Answers each request with its own path."""
-    while wire.request():
-        wire.send(answer(200, wire.latest.split(b" ")[1]))
 
 
 def slow_echo(wire: Wire) -> None:
