@@ -17,7 +17,7 @@ from codegen.describe import repaired
 from codegen.document import Document, Node, schemas_of
 from codegen.import_spec import facts_of_description, import_spec
 from codegen.releases import Releases, has, is_older, learn, places_of
-from codegen.unsupported import defined
+from codegen.unsupported import Lacking, add_unsupported, defined, models_used
 from tests.vmm.codegen.conftest import Generated, Workshop
 from tests.vmm.codegen.descriptions import PROJECT, published, reference
 from tests.vmm.codegen.releases import RELEASES, release
@@ -68,6 +68,38 @@ def said(schema: Document, schemas: Document) -> Document:
 
 
 # What an older monitor lacks has a name that says so, and nothing else does
+
+
+MODELS = """
+if TYPE_CHECKING:
+    from .drive import Drive
+_MODULES = {
+}
+__all__ = [
+]
+"""
+
+
+def test_what_written_code_uses_is_added_once(tmp_path: Path) -> None:
+    package, written = tmp_path / "_generated", tmp_path / "written"
+    for path, text in (
+        (package / "models" / "__init__.py", MODELS),
+        (
+            written / "facade.py",
+            "from written._generated import models\nmodels.Other(models.Drive())\n",
+        ),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text, "utf-8")
+    used = models_used(written, "_generated")
+    lacking = Lacking({"PmemFields": "1.14.0"}, fields={"Pmem": ["path"]})
+    notes = [f"client: {name} is not in 1.10.1" for name in ("Other", "PmemFields")]
+    assert add_unsupported(package, "1.10.1", used, lacking) == notes
+    text = (package / "models" / "unsupported.py").read_text("utf-8")
+    assert "class Other(Unsupported):" in text
+    assert "    path: Any" in text.partition("class PmemFields(TypedDict")[2]
+    assert "class Drive" not in text
+    assert add_unsupported(package, "1.10.1", used, lacking) == []
 
 
 def test_a_monitor_as_new_as_the_written_code_lacks_nothing(workshop: Workshop) -> None:

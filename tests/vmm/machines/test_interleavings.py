@@ -568,7 +568,7 @@ def test_files_that_are_not_there_are_not_the_same(folder: Path, machines: Machi
 
 
 def test_a_clock_that_was_set_back_does_not_delay_a_restart() -> None:
-    record = running("always")
+    record = running("always").model_copy(update={"started_at": None})
     for seconds, expected in ((-1, True), (100, False), (86400, True)):
         retry_at = records.now() + timedelta(seconds=seconds)
         assert restart.is_due(record.model_copy(update={"retry_at": retry_at})) is expected
