@@ -136,7 +136,7 @@ def test_a_link_leads_to_the_file_that_is_replaced(guest: Guest, folder: Path) -
     assert (folder / "file").read_bytes() == b"x"
 
 
-@pytest.mark.parametrize("name", ["/proc/cpuinfo", "/dev/null", "/sys/class/net/lo/mtu"])
+@pytest.mark.parametrize("name", ["/proc/version", "/dev/null", "/sys/class/net/lo/mtu"])
 def test_a_file_without_a_size_or_with_a_wrong_one_is_read(guest: Guest, name: str) -> None:
     read = Path(name).read_bytes()
     assert Path(name).stat().st_size != len(read) or not read
