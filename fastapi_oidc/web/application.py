@@ -26,7 +26,7 @@ from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
 
-_GUARDING_NOTHING: Final[tuple[object, ...]] = (
+GUARDING_NOTHING: Final[tuple[object, ...]] = (
     CORSMiddleware,
     GZipMiddleware,
     HTTPSRedirectMiddleware,
@@ -96,7 +96,7 @@ def plain_endpoints(app: Any) -> list[Endpoint]:
 
 
 def _is_plain(app: Starlette) -> bool:
-    return all(each.cls in _GUARDING_NOTHING for each in app.user_middleware)
+    return all(each.cls in GUARDING_NOTHING for each in app.user_middleware)
 
 
 def _is_bare(app: object) -> bool:

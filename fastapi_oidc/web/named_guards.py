@@ -24,7 +24,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.params import Depends
 from starlette.responses import Response
 
-from fastapi_oidc.web.application import Endpoint, is_of_this_library
+from fastapi_oidc.web.application import GUARDING_NOTHING, Endpoint, is_of_this_library
 from fastapi_oidc.web.misuse import Dependency, defines_routes, refuses
 from fastapi_oidc.web.serving import Serving
 
@@ -138,35 +138,33 @@ def is_open(endpoint: Endpoint) -> bool:
 
 
 def is_unguarded(app: Any, endpoints: Sequence[Endpoint]) -> bool:
-    """Whether no code of the application, of which there is some, asks for a session."""
-    calls = [call for each in endpoints for call in each.calls or [each.function]]
-    own = [call for call in calls if call is not None and _package(call) not in _LIBRARIES]
-    middlewares = [each.cls for each in app.user_middleware]
-    guarding = [each for each in middlewares if _package(each) not in (*_LIBRARIES, "starlette")]
-    is_named = any(map(is_guard, calls)) or bool(guarding)
-    return bool(own) and not is_named and not any(_may_ask(each, set()) for each in own)
+    """Whether nothing of the application, which has endpoints, can ask who is signed in.
+
+    FastAPI passes the request to none of them and calls no guard, nor is there a middleware.
+    """
+    parts = (app, *(getattr(each.route, "app", None) for each in endpoints))
+    added = [each.cls for part in parts for each in getattr(part, "user_middleware", ())]
+    plain = all(each in GUARDING_NOTHING or _package(each) == "fastapi_oidc" for each in added)
+    own = [each for each in endpoints if each.dependants or not _is_of_a_library(each)]
+    return bool(own) and plain and not any(map(_may_ask, own))
 
 
-def _may_ask(call: Any, seen: set[object]) -> bool:
-    """Whether a function, or one of its package that it names, names this library or a `state`."""
-    function = _opened(call).function
-    if function is None or function in seen:
-        return function is None
-    seen.add(function)
-    with suppress(ValueError):  # a variable that has no value yet
-        named = getclosurevars(function)
-        values = (*named.nonlocals.values(), *named.globals.values())
-        if "state" in named.unbound or any(map(is_of_this_library, values)):
-            return True
-        functions = [each for each in values if _is_a(each, FunctionType)]
-        near = [each for each in functions if _package(each) in (_package(call), "fastapi_oidc")]
-        return any(_package(each) == "fastapi_oidc" or _may_ask(each, seen) for each in near)
-    return True
+def _may_ask(endpoint: Endpoint) -> bool:
+    """Whether the endpoint or a dependency gets the request; a route of another kind has it."""
+    if not endpoint.dependants or _package(endpoint.original) != "fastapi":
+        return True
+    return any(map(is_guard, endpoint.calls)) or _has_request(endpoint.dependants[0])
 
 
-def _package(call: Any) -> str:
+def _is_of_a_library(endpoint: Endpoint) -> bool:
+    """Whether it is a page of the documentation, a route of a login or a mount without code."""
+    served = endpoint.function or getattr(endpoint.route, "app", None)
+    return served is None or _package(served) in (*_LIBRARIES, "starlette")
+
+
+def _package(value: Any) -> str:
     """The package of a function, a class, or of the class of an object."""
-    made = _opened(call).function or (call if _is_a(call, type) else type(call))
+    made = value if _is_a(value, FunctionType) or _is_a(value, type) else type(value)
     return str(made.__module__).partition(".")[0]
 
 

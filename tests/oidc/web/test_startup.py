@@ -11,6 +11,9 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -73,12 +76,26 @@ def for_everybody(locals: Annotated[Any, Depends(oidc_locals)]) -> str:
     return str(locals)
 
 
-def asking_a_helper(request: Request) -> str:
-    return own_user(request)
+class Users:
+    """What an application has of its own, in another module or in an object."""
+
+    def user(self, request: Request) -> str:
+        return str(request.state.oidc.identity)
 
 
-def own_user(request: Request) -> str:
-    return str(request.state.oidc.identity)
+USERS = Users()
+
+
+def asking_an_object(request: Request) -> str:
+    return USERS.user(request)
+
+
+class AskingRoute(APIRoute):
+    """A route that may ask before its endpoint does (FastAPI: "Custom Request and APIRoute")."""
+
+
+async def asking(request: Request, call_next: RequestResponseEndpoint) -> Response:
+    return await call_next(request)
 
 
 class Guarding:
@@ -91,27 +108,30 @@ class Guarding:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "guards", "middlewares", "warnings"),
+    ("endpoint", "guards", "added", "route", "warnings"),
     [
-        (lambda: "open", [], [], 1),
-        (lambda: "guarded", [Depends(require_auth)], [], 0),
-        (for_everybody, [], [], 0),
-        (asking_a_helper, [], [], 0),
-        (lambda: "open", [], [Guarding], 0),
+        (lambda: "open", [], [], APIRoute, 1),
+        (lambda: "open", [], [Middleware(GZipMiddleware)], APIRoute, 1),
+        (lambda: "guarded", [Depends(require_auth)], [], APIRoute, 0),
+        (for_everybody, [], [], APIRoute, 0),
+        (asking_an_object, [], [], APIRoute, 0),
+        (lambda: "open", [], [Middleware(Guarding)], APIRoute, 0),
+        (lambda: "open", [], [Middleware(BaseHTTPMiddleware, dispatch=asking)], APIRoute, 0),
+        (lambda: "open", [], [], AskingRoute, 0),
     ],
 )
 async def test_an_application_that_asks_for_nobody_is_one_warning(
     endpoint: Callable[..., str],
     guards: list[Any],
-    middlewares: list[Any],
+    added: list[Middleware],
+    route: type[APIRoute],
     warnings: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    app, oidc = FastAPI(), an_instance()
+    app, oidc = FastAPI(middleware=added), an_instance()
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=["/public"])
-    for each in middlewares:
-        app.add_middleware(each)
     app.include_router(oidc.router, prefix="/auth")
+    app.router.route_class = route
     app.get("/secret")(endpoint)
     app.get("/other", dependencies=guards)(lambda: None)
     await start(app)
