@@ -21,7 +21,7 @@ from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
-from fastapi_oidc.web.refusals import response_to
+from fastapi_oidc.web.refusals import FIRST_VISITS, response_to
 from fastapi_oidc.web.routes import OwnRoutes, route_path
 from fastapi_oidc.web.runtime import Unread
 from fastapi_oidc.web.serving import Serving, of_this_task
@@ -113,7 +113,7 @@ class OIDCMiddleware:
                 is_closable = False  # its developer reads the traceback
             if (response.started and not is_closable) or (is_refused and not owner.is_served):
                 raise
-            if is_closable:
+            if is_closable and getattr(error, "code", None) in FIRST_VISITS:
                 owner.party.announcer.advise("websocket", _ACCEPTED_FIRST)
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)

@@ -34,7 +34,9 @@ from fastapi_oidc.web.routes import Role
 RETRY_AFTER: Final = range(5, 11)
 """The `Retry-After`, in seconds, while a store is down or busy: not all clients return at once."""
 
-_FIRST_VISITS: Final = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
+FIRST_VISITS: Final = (Code.SESSION_REQUIRED, Code.ACCESS_TOKEN_REQUIRED)
+"""The refusals of who has no session and no token: no guard has let them in before."""
+
 _NO_LOGIN_HELPS: Final = (
     Code.SESSION_FORBIDDEN,
     Code.SESSION_CROSS_SITE,
@@ -105,7 +107,7 @@ def announce_refusal(context: RequestContext, error: OIDCError) -> None:
     if is_websocket:
         # The query may have a token, and need not be UTF-8, as Starlette expects.
         error.details["websocket"] = URL(scope={**context.scope, "query_string": b""})
-    if (is_websocket or error.code not in _FIRST_VISITS) and not error.is_announced:
+    if (is_websocket or error.code not in FIRST_VISITS) and not error.is_announced:
         context.party.sessions.announcer.announce_error(EventName.REQUEST_REFUSED, error)
 
 

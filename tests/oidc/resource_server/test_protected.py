@@ -120,7 +120,11 @@ def test_a_websocket_that_may_call_any_tool_needs_the_scopes_of_all() -> None:
                 raise AssertionError("it was accepted")
 
 
-def test_a_token_that_expires_while_a_websocket_is_open_is_refused_when_it_is_asked_for() -> None:
+def test_a_token_that_expires_while_a_websocket_is_open_is_refused_when_it_is_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its client had one when the socket was accepted, so nothing is advised."""
+
     def mount_ticks(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
         @app.websocket("/ticks")
         async def ticks(socket: WebSocket) -> None:
@@ -132,13 +136,15 @@ def test_a_token_that_expires_while_a_websocket_is_open_is_refused_when_it_is_as
                     await socket.send_text((await api.access_token(socket)).sub)
                 except AccessTokenError as error:
                     await socket.send_text(error.code)
-            await socket.close()
+            await api.access_token(socket)
 
     world = make_api_world(mount=mount_ticks)
     headers = {"Authorization": f"Bearer {asyncio.run(world.token())}"}
     client = TestClient(world.world.app, base_url="https://app.test")
     with client.websocket_connect("/ticks", headers=headers) as socket:
         assert [socket.receive_text() for _ in range(2)] == ["program", "access_token.expired"]
+        assert socket.receive() == {"type": "websocket.close", "code": 1008, "reason": ""}
+    assert "accept()" not in caplog.text
 
 
 async def test_an_application_may_answer_refusals_itself() -> None:
