@@ -55,7 +55,7 @@ class Jail(Place):
         self.user = (given["uid"], given["gid"])
         self._programs = [os.fspath(jailer), os.path.realpath(shutil.which(binary) or binary)]
         self._exec_name = os.path.basename(self._programs[1])
-        if "firecracker" in os.path.basename(jailer) and "firecracker" not in self._exec_name:
+        if "firecracker" in os.path.basename(jailer) and "jailer" in self._exec_name:
             raise ValueError(f"binary is {self._programs[1]}: jailer and binary are swapped")
         self._inner_socket = normal(given.get("socket_path", SOCKET))
 

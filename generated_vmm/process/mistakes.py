@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
-from weakref import WeakValueDictionary
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from generated_vmm.operation import Operation
 from generated_vmm.process.owner import Owner
 
-_WRITERS: WeakValueDictionary[tuple[int, int], Owner] = WeakValueDictionary()
-"""The last monitor of this process that got each file as a disk that its guest writes to."""
+File: TypeAlias = tuple[int, int]
+
+_WRITTEN: WeakKeyDictionary[Owner, dict[str, File | None]] = WeakKeyDictionary()
+"""The files that guests of this process write to, by monitors, and by the paths of their disks."""
 
 
 def mistake_in(operation: Operation[object], owner: Owner) -> str:
     """What is wrong with a call to a monitor of this process; empty if nothing is."""
     if operation.path == "/machine-config" and operation.body:
         return _of_memory(json.loads(operation.body))
-    if operation.method == "PUT" and operation.path.startswith("/drives/"):
-        return _of_disk(json.loads(operation.body or b"{}"), owner)
+    if operation.method in ("PUT", "DELETE") and operation.path.startswith("/drives/"):
+        return _of_disk(operation, owner)
     return ""
 
 
@@ -29,16 +33,27 @@ def _of_memory(machine: dict[str, Any]) -> str:
     return f"mem_size_mib={size} is more than the {host} MiB of this host" if size > host else ""
 
 
-def _of_disk(drive: dict[str, Any], owner: Owner) -> str:
+def _of_disk(call: Operation[object], owner: Owner) -> str:
+    drive = json.loads(call.body or b"{}")
     path = drive.get("path_on_host")
-    if path is None or drive.get("is_read_only"):
-        return ""
-    try:
-        found = os.stat(owner.place.outside(path))
-    except OSError:  # the monitor says so
-        return ""
-    file = (found.st_dev, found.st_ino)
-    other, _WRITERS[file] = _WRITERS.get(file, owner), owner
-    if other is owner or not other.is_running:
-        return ""
-    return f"the monitor of {other.place.socket_path} runs with {path} too, and may write to it"
+    is_written = path is not None and not drive.get("is_read_only")
+    file = _file_at(owner.place.outside(path)) if is_written else None
+    _WRITTEN.setdefault(owner, {})[call.path] = file
+    for one in _WRITTEN.keyrefs():  # a list: other threads may add theirs
+        other = one()
+        if file and other and other is not owner and _writes(other, file):
+            its = f"the monitor of {other.place.socket_path}"
+            return f"{its} runs with {path} too, and may write to it"
+    return ""
+
+
+def _file_at(path: Path) -> File | None:
+    """The file, whatever its name; None if there is none, which the monitor says."""
+    with suppress(OSError, ValueError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _writes(owner: Owner, file: File) -> bool:
+    return file in _WRITTEN.get(owner, {}).values() and owner.is_running

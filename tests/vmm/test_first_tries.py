@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,7 @@ def test_the_socket_of_a_monitor_as_the_program() -> None:
 def test_the_jailer_and_the_monitor_are_swapped() -> None:
     with pytest.raises(ValueError, match="/bin/jailer: jailer and binary are swapped"):
         JailedMonitor("/bin/firecracker", "/bin/jailer", id="a", uid=1, gid=1)
+    JailedMonitor("/bin/firecracker-jailer", "/bin/own", id="a", uid=1, gid=1)
 
 
 def test_a_relative_path_after_a_change_of_the_folder(
@@ -150,6 +152,29 @@ def test_two_guests_with_one_disk(simulated: Monitor, tmp_path: Path) -> None:
         with pytest.warns(RuntimeWarning, match=f"of {simulated.socket_path} runs with"):
             give(other, "link")
     give(simulated, "disk")
+
+
+def test_a_disk_is_of_those_who_have_it_now(simulated: Monitor, tmp_path: Path) -> None:
+    def give(monitor: Monitor, name: str) -> None:
+        (tmp_path / name).touch()
+        monitor.client.drive("a").set(path_on_host=tmp_path / name, is_root_device=False)
+
+    kind = [sys.executable, "-m", "generated_vmm.testing"]
+    give(simulated, "disk")
+    with Monitor(kind) as second, Monitor(kind) as third:
+        for _ in range(2):
+            with warnings.catch_warnings(action="error"), pytest.raises(RuntimeWarning):
+                give(second, "disk")
+        second.stop()
+        with pytest.warns(RuntimeWarning, match=f"of {simulated.socket_path} runs with"):
+            give(third, "disk")
+        give(third, "other")
+        give(simulated, "disk")
+
+
+def test_a_path_that_no_file_can_have_is_refused_by_the_monitor(simulated: Monitor) -> None:
+    with pytest.raises(VmmApiError):
+        simulated.client.drive("a").set(path_on_host="a\0b", is_root_device=False)
 
 
 def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:

@@ -131,7 +131,7 @@ class AsyncMachines(Context):
                         continue
                     await self._bring_in_order(held)
                 await start_if_due(control, held)
-            except (VmmError, OSError, ValueError) as error:
+            except (VmmError, OSError, ValueError, Warning) as error:
                 control.tell(self._failed(machine, error))
         return control.told()
 

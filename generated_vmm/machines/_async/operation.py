@@ -339,7 +339,7 @@ async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
         control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
-    except (VmmError, OSError, ValueError):
+    except (VmmError, OSError, ValueError, Warning):  # that is an error here
         await _delay(control, held)
         raise
 

@@ -132,7 +132,7 @@ class Machines(Context):
                         continue
                     self._bring_in_order(held)
                 start_if_due(control, held)
-            except (VmmError, OSError, ValueError) as error:
+            except (VmmError, OSError, ValueError, Warning) as error:
                 control.tell(self._failed(machine, error))
         return control.told()
 

@@ -340,7 +340,7 @@ def start_if_due(control: Control, held: Held) -> None:
         control.tell(Report(what="started", machine=held.id, name=record.name))
     except MachineBusy:
         return
-    except (VmmError, OSError, ValueError):
+    except (VmmError, OSError, ValueError, Warning):  # that is an error here
         _delay(control, held)
         raise
 

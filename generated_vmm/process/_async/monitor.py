@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 import warnings
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -65,7 +66,7 @@ class AsyncMonitor(Context):
         self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
-        self.serial.owner = self._owner
+        self.serial.owner = weakref.ref(self._owner)
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:

@@ -6,7 +6,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from generated_vmm.concurrency._async import readable, sleep
@@ -66,7 +66,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
     The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
 
-    owner: Owner | None = None
+    owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
 
     async def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, as soon as they contain `expected`.
@@ -92,7 +92,8 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
 
     async def _cause(self) -> str:
         """Why a guest may not write, for the end of a message."""
-        if self.owner is not None and await is_paused(self.owner):
+        owner = self.owner and self.owner()
+        if owner and await is_paused(owner):
             return ": it is paused, and monitor.client.resume() resumes it"
         return "" if self.position else "; it wrote nothing: does boot_args have console=ttyS0?"
 

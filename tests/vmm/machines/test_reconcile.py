@@ -2,12 +2,14 @@
 
 import os
 import signal
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from generated_vmm import MachineConfiguration
 from generated_vmm.machines import Definition, Machine, Machines, RestartPolicy, records, restart
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
@@ -99,6 +101,22 @@ def test_a_start_that_fails_is_tried_again_later(
     assert told(machines) == [("ended", "web"), ("failed", "web")]
     (folder / "kernel").write_bytes(kernel)
     assert told(machines) == [("started", "web")]
+
+
+def test_a_warning_that_is_an_error_fails_one_start_and_no_other(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = definition(folder)
+    large = MachineConfiguration(vcpu_count=1, mem_size_mib=512 * 1024)
+    configuration = small.configuration.model_copy(update={"machine_config": large})
+    made = {"a": small.replace(configuration=configuration), "b": small}
+    for name, each in made.items():
+        machines.create(name, each.replace(autostart=True))
+    restart_host(folder, monkeypatch)
+    with warnings.catch_warnings(action="error"):
+        assert told(machines) == [("failed", "a"), ("started", "b")]
+        assert told(machines) == []  # the next attempt is later
+    assert len(monitors_of(folder)) == 1
 
 
 def test_after_a_restart_of_the_host_machines_start_in_their_order(

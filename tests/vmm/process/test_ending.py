@@ -1,11 +1,14 @@
 """Each way in which a monitor can end."""
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import socket
 import subprocess
+import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +244,18 @@ def test_leaving_the_block_after_an_ending_in_it_is_silent(binary: list[str]) ->
     with Monitor(binary, timeout=PATIENCE) as monitor:
         monitor.kill()
     assert monitor.returncode == -signal.SIGKILL
+
+
+def test_what_a_monitor_had_is_freed_when_it_is_over(binary: list[str]) -> None:
+    freed = threading.Event()
+    gc.disable()
+    try:
+        with Monitor(binary, timeout=PATIENCE) as monitor:
+            weakref.finalize(monitor.serial, freed.set)
+        del monitor
+        assert freed.wait(PATIENCE)
+    finally:
+        gc.enable()
 
 
 def test_an_exit_is_told_although_the_caller_ignores_its_children(
