@@ -64,15 +64,6 @@ def place(mode: str) -> Place:
     return make_place(mode)
 
 
-async def test_end_is_written_without_any_request(place: Place) -> None:
-    copy = await place.signed_out()
-    place.outage.is_down = False
-    await place.written()
-    assert await generation(copy) is None
-    names = place.world.event_names()
-    assert names.index("session.not_removed") < names.index("session.removed")
-
-
 async def test_end_is_written_when_the_application_ends(place: Place) -> None:
     copy = await place.signed_out()
     place.outage.is_down = False
@@ -130,6 +121,8 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
     place.outage.is_down = False
     await place.written()
     assert await generation(copy) is None
+    names = place.world.event_names()
+    assert names.index("session.not_removed") < names.index("session.removed")
 
 
 async def test_row_that_was_read_before_its_end_was_written_signs_nobody_in(

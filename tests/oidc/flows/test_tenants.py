@@ -39,15 +39,6 @@ async def test_user_of_another_tenant_is_refused() -> None:
     assert THEIRS in event.explanation
 
 
-async def test_refresh_that_changes_the_tenant_ends_the_session() -> None:
-    world = of_tenants("*")
-    browser = await world.signed_in("alice")
-    moved = {"iss": SHARED_ISSUER.replace("common", THEIRS), "tid": THEIRS}
-    world.op.edits.put("id_token", lambda said: said | moved)
-    world.time.advance(AFTER_EXPIRY)
-    assert await user(browser) is None
-
-
 class TestUsersWithTheSameSub:
     """Of two tenants: a user is `iss` and `sub` of the ID token together (Core 5.7)."""
 

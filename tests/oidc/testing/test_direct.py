@@ -101,17 +101,6 @@ async def post(app: FastAPI, path: str, **headers: str) -> tuple[int, Any]:
         return answer.status_code, answer.json()
 
 
-async def test_an_override_of_the_instances_guard_reaches_what_is_built_on_it() -> None:
-    world = make_world(mount=mount)
-    session = session_for(ALICE)
-    world.app.dependency_overrides[world.oidc.require_auth] = lambda: session
-    token = {"x-csrf-token": world.oidc.csrf_token(session)}
-    assert await post(world.app, "/oidc/auth") == (200, "alice")
-    assert await post(world.app, "/oidc/alice") == (200, "alice")
-    assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")
-    assert (await post(world.app, "/module/auth"))[0] == 401
-
-
 async def test_an_override_of_the_modules_guard_reaches_what_is_built_on_it() -> None:
     world = make_world(mount=mount)
     session = session_for(ALICE)
@@ -155,3 +144,4 @@ async def test_a_csrf_token_is_valid_for_each_session_of_a_user() -> None:
     world.app.dependency_overrides[world.oidc.require_auth] = lambda: session_for(ALICE)
     token = {"x-csrf-token": world.oidc.csrf_token(session_for(ALICE))}
     assert await post(world.app, "/oidc/csrf", **token) == (200, "alice")
+    assert (await post(world.app, "/module/auth"))[0] == 401

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import httpx
 import pytest
-import uvicorn
 
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.testing import (
@@ -50,23 +49,6 @@ def test_the_socket_becomes_the_issuer_on_this_machine_alone_and_says_what_it_is
     [record] = [record for record in caplog.records if record.name.startswith("fastapi_oidc")]
     assert record.levelno == logging.WARNING
     assert "DEVELOPMENT ONLY" in record.getMessage()
-
-
-def test_no_part_of_an_answer_waits_for_the_acknowledgement_of_another(
-    provider: DevProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delays: list[int] = []
-
-    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
-        delays.extend(
-            listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for listener in sockets
-        )
-
-    monkeypatch.setattr(uvicorn.Server, "run", run)
-    with pytest.raises(RuntimeError, match="did not start"):
-        provider.serve().__enter__()
-    assert len(delays) == 1
-    assert delays[0] != 0
 
 
 async def test_a_lost_answer_had_its_effect(rp: BareClient) -> None:

@@ -12,12 +12,6 @@ from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, World, make_world
 
 
-def guarded_application(oidc: OIDC[Any, Any]) -> FastAPI:
-    app = FastAPI(dependencies=[Depends(oidc.require_auth)])
-    app.include_router(oidc.router, prefix="/auth")
-    return app
-
-
 def application_guarded_by_the_module(oidc: OIDC[Any, Any]) -> FastAPI:
     app = FastAPI(dependencies=[Depends(require_auth)])
     app.include_router(oidc.router, prefix="/auth")
@@ -43,7 +37,6 @@ def _identity_of_everybody(session: Any = Depends(require_auth)) -> object:
 
 
 APPLICATIONS = [
-    guarded_application,
     application_guarded_by_the_module,
     router_around_the_library,
     inclusion_with_dependencies,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
-from fastapi import Body, Depends, FastAPI, Form, Query
+from fastapi import Body, Depends, FastAPI, Query
 from pydantic import BaseModel
 
 from fastapi_oidc import (
@@ -44,20 +44,12 @@ def taking(annotation: object, *, default: object = ...) -> Endpoint:
     "endpoint",
     [
         taking(Session),
-        taking(OIDCSession),
-        taking(OIDCLocals),
-        taking(Locals),
-        taking(Tokens),
         taking(Annotated[Session, Depends()]),
         taking(Session, default=Depends()),
-        taking(Annotated[OIDCLocals, Depends()]),
         taking(Annotated[Locals, Depends()]),
-        taking(Locals, default=Depends()),
-        taking(Annotated[Tokens, Depends()]),
         taking(Annotated[Session, Depends(Session)]),
         taking(Annotated[Session, Body()]),
         taking(Annotated[Session, Query()]),
-        taking(Annotated[Session, Form()]),
         taking(Session | None, default=None),
         taking(list[Session]),
         taking(PersistContext[StandardIdentity]),

@@ -1,11 +1,9 @@
 """Websockets: who may open one, and whether its session still holds."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI, Request, WebSocket
-from fastapi.responses import StreamingResponse
+from fastapi import Depends, FastAPI, WebSocket
 from starlette.types import Message
 
 from fastapi_oidc import OIDC, OIDCSession, require_auth
@@ -18,15 +16,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         socket: WebSocket, session: Annotated[OIDCSession[Any], Depends(require_auth)]
     ) -> None:
         await socket.accept()
-
-    @app.get("/events")
-    async def events(request: Request) -> StreamingResponse:
-        async def stream() -> AsyncIterator[str]:
-            for _ in range(2):
-                yield f"{await oidc.is_still_signed_in(request)} "
-                await oidc.revoke(sub="alice")
-
-        return StreamingResponse(stream())
 
 
 async def opened(
@@ -100,11 +89,6 @@ async def test_a_guard_after_the_acceptance_closes_it_and_is_told_of(
         1008,
     )
     assert "Call guards before accept()" in caplog.text
-
-
-async def test_an_event_stream_can_ask_too() -> None:
-    _, browser = await signed_in_world(mount=mount, session_store="memory")
-    assert (await browser.get("/events")).text.split() == ["True", "False"]
 
 
 async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
