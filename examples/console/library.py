@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeAlias
 
@@ -20,6 +21,7 @@ Users: TypeAlias = Callable[[Path], Sequence[str]]
 
 ELF: Final = b"\x7fELF\x02"
 SECTOR: Final = 512
+MOST_STRAYS: Final = 20
 SHELVES: Final[Mapping[Place, str]] = {"kernels": "Kernels", "disks": "Disks"}
 
 
@@ -114,16 +116,17 @@ class Library:
 
     @property
     def strays(self) -> list[str]:
-        """The names of files beside the folders, which nothing finds there."""
-        return sorted(printable(path.name) for path in self._images.iterdir() if path.is_file())
+        """The names of files beside the folders, which nothing finds there; some of many."""
+        known = self.files
+        lost = (path for path in _files_in(self._images) if path not in known)
+        return sorted(printable(path.name) for path in islice(lost, MOST_STRAYS))
 
     def paths(self, place: Place) -> Iterator[Path]:
         """All files to choose from, without those whose names are no text."""
         return (path for path in self._all(place) if printable(path.name) == path.name)
 
     def _all(self, place: Place) -> Iterator[Path]:
-        folder = self.folders[place].iterdir()
-        yield from sorted(path for path in folder if path.is_file() and path.name[:1] != ".")
+        yield from sorted(_files_in(self.folders[place]))
         yield from (path for path in self._given.get(place, ()) if path.is_file())
 
     def things(self, place: Place, users: Users) -> list[Thing]:
@@ -180,6 +183,10 @@ class Library:
             )
         thing.path.unlink(missing_ok=True)
         return thing.name
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if path.is_file() and path.name[:1] != ".")
 
 
 def _remove_abandoned(path: Path) -> None:

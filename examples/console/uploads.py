@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
@@ -38,7 +38,7 @@ class Upload:
     async def receive(self, request: Request) -> None:
         """Reads the form from a request.
 
-        Raises ValueError for another form, and if the user was signed out meanwhile.
+        Raises ValueError for another form, HTTPException if the user was signed out meanwhile.
         """
         kind, options = parse_options_header(request.headers.get("content-type", ""))
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
@@ -54,7 +54,7 @@ class Upload:
         if not self.filename:
             raise ValueError("choose a file")
         if not await oidc_of(request).is_still_signed_in(request):
-            raise ValueError("the file is not stored: you were signed out meanwhile")
+            raise HTTPException(401, "The file is not stored: you were signed out meanwhile.")
 
     def _callbacks(self) -> MultipartCallbacks:
         return {

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from examples.console import images
-from examples.console.library import Library
+from examples.console.library import MOST_STRAYS, Library
 from tests.console.browser import PATIENCE, Browser, create, delete, do
 from tests.console.running import BOB, RunningConsole, signed_in
 
@@ -48,6 +48,16 @@ def test_things_are_listed_with_their_users_and_deleted_when_unused(
     alice.post("/images/delete", {**form, "place": "elsewhere"})
     assert alice.status == 422
     alice.open("/events?text=spare", sees="Deleted spare of the disks.")
+
+
+def test_only_what_nothing_finds_is_named_as_such(tmp_path: Path) -> None:
+    library = Library(tmp_path, {"kernels": [tmp_path / "vmlinux"]})
+    for name in ("vmlinux", ".gitkeep", "disk"):
+        (tmp_path / name).touch()
+    assert library.strays == ["disk"]
+    for number in range(MOST_STRAYS):
+        (tmp_path / f"disk{number}").touch()
+    assert len(library.strays) == MOST_STRAYS
 
 
 def test_of_two_files_with_one_name_the_right_one_is_deleted(tmp_path: Path) -> None:
@@ -228,8 +238,9 @@ def test_an_upload_of_a_user_who_signed_out_meanwhile_leaves_nothing(
         signed_out = httpx.post(f"{host.url}/auth/logout", cookies=uploader.cookies)
         assert signed_out.is_redirect
     answer = sent.result()
-    assert (answer.status_code, answer.headers.get("location")) == (409, None)
+    assert (answer.status_code, answer.headers.get("location")) == (401, None)
     assert "The file is not stored: you were signed out meanwhile." in answer.text
+    assert "Kernels" not in answer.text
     assert sorted(folder(host).rglob("*")) == before
 
 
