@@ -33,6 +33,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
+from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
 
 START_SECONDS: Final = 30.0
@@ -240,7 +241,7 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
         async with turn.renewing():
             prepared = await _make(run, turn, row)
             made = party.sessions.row_of(prepared, live)
-            row = await turn.finish(made, live.copy.keys)
+            row = await turn.finish(made, keys_of(prepared.session))
     except Exception as error:
         return await _fail(run, turn, error)
     if row.content != made.content:

@@ -158,8 +158,12 @@ class Sessions:
         return found
 
     async def judge_made(self, made: Live) -> Found:
-        """Like `judge`, for a session that has just been stored; see `Live.seen` for its values."""
-        return await self._judged(made.copy, made.seen, made.seen.others, made)
+        """Like `judge`, for a session that was stored just now, when its revocations were read.
+
+        The store is not asked again: a failure would take the session from its browser.
+        """
+        copy = made.copy._replace(keys=revocations.keys_of(made.session))
+        return await self._judged(copy, made.seen, made.seen.others, made)
 
     async def judge_beside(self, copy: Copy, *others: str) -> tuple[Found, Sequence[Seen]]:
         """Like `judge`; also the rows of `others`, read in the same round trip."""

@@ -360,6 +360,27 @@ async def test_a_step_up_that_another_tab_overtakes_is_a_login(
     assert await generation(browser) == 2
 
 
+@pytest.mark.parametrize("lost", range(5, 9))
+async def test_a_step_up_whose_session_is_stored_survives_a_lost_reply(
+    mode: str, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `sid` is another one, under whose key the revocations are. Earlier copies are refused."""
+    here, link, _ = watched_processes(mode)
+    browser = await here.signed_in()
+    here.time.advance(120)
+    url = await callback_url(browser, STEP_UP)
+    here.op.edits.put("id_token", lambda said: said | {"sid": "another"})
+
+    async def moment(number: int) -> None:
+        if number == lost:
+            raise ConnectionError("the reply is lost")
+
+    link.commands.clear()
+    monkeypatch.setattr(link, "moment", moment)
+    assert "/me" in (await returned(browser, url), await returned(browser, url))
+    assert await generation(browser) == 1
+
+
 async def test_a_refresh_asks_for_revocations_with_its_last_command(mode: str) -> None:
     here, link, _ = watched_processes(mode)
     browser = await here.signed_in()
