@@ -9,9 +9,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from fastapi_oidc import Code, LoginOptions
-from fastapi_oidc.testing import AuthorizationRequested, ServerError, sign_in
+from fastapi_oidc.testing import AuthorizationRequested, sign_in
 from tests.oidc.flows.steps import callback_url, user
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 
 async def begun(world: World, options: LoginOptions | None) -> httpx.Response:
@@ -119,16 +119,6 @@ async def test_another_browser_cannot_complete_a_login() -> None:
     answer = await victim.get(await callback_url(attacker), follow_redirects=False)
     assert answer.json()["code"] == "authorization.transaction_missing"
     assert "session" not in str(answer.headers.get_list("set-cookie"))
-
-
-async def test_provider_that_is_down_is_asked_again_later() -> None:
-    world = make_world()
-    world.op.faults.put("metadata", ServerError())
-    browser = world.browser()
-    assert (await browser.get("/")).status_code == 200
-    assert (await browser.get("/auth/login")).status_code in (502, 503)
-    world.time.advance(10)
-    assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200
 
 
 async def test_userinfo_is_fetched_only_where_it_is_wanted() -> None:

@@ -3,11 +3,9 @@
 A process that dies is one whose request to the provider or to the records never continues."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
-from fastapi_oidc import MemoryStore
 from fastapi_oidc.testing import OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -16,9 +14,8 @@ from tests.oidc.flows.steps import (
     generation,
     refreshes,
     shared_stores,
-    stores_of,
 )
-from tests.oidc.interleaving import Held, another_process, begun
+from tests.oidc.interleaving import another_process
 from tests.oidc.world import Time, World, make_world
 
 
@@ -79,28 +76,3 @@ async def test_old_cookie_does_not_end_a_session_whose_row_was_lost() -> None:
     time.advance(RETRY)
     assert await generation(newest) == 2
     assert await generation(copy_of(old, after)) == 2
-
-
-class Restarting(MemoryStore):
-    """Like a Redis that restarts empty, as soon as `is_empty`."""
-
-    is_empty = False
-
-    async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
-        found = await super().read(keys)
-        return [b""] * len(found) if self.is_empty else found
-
-
-async def test_a_row_that_is_lost_after_a_refresh_loses_no_tokens_of_a_cookie() -> None:
-    store = Restarting()
-    world = make_world(**stores_of("cookie", store))
-    browser, held = await world.signed_in(), Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(AFTER_EXPIRY)
-    refreshing = begun(browser.get("/me"))
-    await held.gate.until_reached()
-    store.is_empty = True
-    held.gate.opened.set()
-    assert (await refreshing).json()["generation"] == 1
-    assert await generation(browser) == 1
-    assert refreshes(world) == presented(world) == 1

@@ -6,21 +6,8 @@ import pytest
 from fastapi import Depends, FastAPI, WebSocket
 
 from fastapi_oidc import OIDC
-from fastapi_oidc.testing import DevClient, DevProvider, DevUser, sign_in, sign_in_sync
-from tests.oidc.real_op.serving import free_socket, serving
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, application, make_world, settings_of
-
-
-@pytest.mark.parametrize("url", [LOGIN_URL, "/me"])
-def test_it_works_over_the_network_without_await(url: str) -> None:
-    client = DevClient(client_id="app", any_local_uri=True)
-    provider = DevProvider(users=[DevUser("bob")], clients=[client])
-    with provider.serve(), free_socket() as (listener, origin):
-        settings = settings_of(client, provider, base_url=origin, allow_insecure_http=True)
-        app = application(OIDC(settings), None, {})
-        with serving(app, listener), httpx.Client(base_url=origin, timeout=60) as browser:
-            assert sign_in_sync(browser, url, user="bob").json()["sub"] == "bob"
-            assert browser.get("/me").json()["sub"] == "bob"
+from fastapi_oidc.testing import sign_in, sign_in_sync
+from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world
 
 
 async def test_an_application_without_the_providers_transport_is_told(

@@ -91,16 +91,6 @@ async def test_every_endpoint_of_the_application_stays_guarded() -> None:
         assert (await begin(app, path)).status_code == 401, path
 
 
-async def test_a_route_of_another_instance_is_guarded_by_nobody_either() -> None:
-    partners = make_world(settings={"name": "partners"}).oidc
-    world = make_world()
-    app = FastAPI(dependencies=[Depends(world.oidc.require_auth)])
-    for oidc, prefix in ((world.oidc, "/auth"), (partners, "/partners")):
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.include_router(oidc.router, prefix=prefix)
-    assert (await begin(app, "/partners/login")).status_code == 302
-
-
 @pytest.mark.parametrize("path", ["login", "callback", "session", "logged-out"])
 async def test_a_scanner_of_links_uses_up_no_code(path: str) -> None:
     answer = await make_world().browser().head(f"/auth/{path}")

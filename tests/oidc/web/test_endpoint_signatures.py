@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import httpx
 import pytest
 from fastapi import Body, Depends, FastAPI, Query
 from pydantic import BaseModel
 
 from fastapi_oidc import (
-    OIDC,
     Code,
     ConfigurationError,
     OIDCLocals,
@@ -20,9 +18,7 @@ from fastapi_oidc import (
     SignedIn,
     StandardIdentity,
     Tokens,
-    require_auth,
 )
-from tests.oidc.world import make_world
 
 Session = OIDCSession[StandardIdentity]
 Locals = OIDCLocals[StandardIdentity, None]
@@ -92,30 +88,3 @@ def test_a_session_as_an_answer_is_refused() -> None:
     endpoint.__annotations__ = {"return": Session}
     with pytest.raises(ConfigurationError, match=r"PublicSession\.of"):
         FastAPI().get("/")(endpoint)
-
-
-async def test_a_dependency_gives_the_session_and_the_request_does_not() -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        app.post("/alias")(taking(Annotated[Session, Depends(oidc.require_auth)]))
-        app.post("/locals")(_sub_of_locals(oidc))
-
-        @app.post("/session")
-        async def session(session: Annotated[Session, Depends(require_auth)]) -> str:
-            return session.sub
-
-    world = make_world(mount=mount)
-    forged = {"sub": "admin", "session": {"sub": "admin"}}
-    browser = await world.signed_in()
-    for path in ("/session", "/locals"):
-        assert (await browser.post(path, json=forged)).json() == "alice"
-    async with world.browser() as nobody:
-        answer: httpx.Response = await nobody.post("/session", json=forged)
-        assert answer.status_code == 401
-        assert (await nobody.post("/locals", json=forged)).json() is None
-
-
-def _sub_of_locals(oidc: OIDC[Any, Any]) -> Endpoint:
-    async def endpoint(locals: Locals = Depends(oidc.locals)) -> str | None:
-        return locals.session.sub if locals.session else None
-
-    return endpoint

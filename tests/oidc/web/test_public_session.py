@@ -5,20 +5,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, MemoryStore, PublicSessionContext, RequestDataContext
-from fastapi_oidc.testing import ServerError, TokensIssued
+from fastapi_oidc import OIDC, PublicSessionContext
+from fastapi_oidc.testing import ServerError
 from fastapi_oidc.web.browser.script import SCRIPT
 from tests.oidc.world import World, make_world, signed_in_world
-
-
-class Watched(MemoryStore):
-    """A store that counts its reads."""
-
-    reads = 0
-
-    async def read(self, keys: Any, /) -> Any:
-        self.reads += 1
-        return await super().read(keys)
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -40,24 +30,6 @@ async def test_no_token_material_anywhere_in_it() -> None:
         text = (await browser.get(path)).text
         assert "alice" in text
         assert not [secret for secret in secrets if len(secret) > 8 and secret in text]
-
-
-async def test_projecting_loaded_locals_asks_nobody() -> None:
-    loads: list[int] = []
-
-    def load_request_data(_context: RequestDataContext[Any]) -> int:
-        loads.append(1)
-        return len(loads)
-
-    store = Watched()
-    world, browser = await signed_in_world(
-        mount=mount, session_store=store, load_request_data=load_request_data
-    )
-    store.reads, loads[:] = 0, []
-    world.op.record.clear()
-    assert (await browser.get("/projected")).json()["sub"] == "alice"
-    assert (store.reads, loads) == (1, [1]), "the middleware's own, and no other"
-    assert world.op.record.of(TokensIssued) == []
 
 
 async def test_the_application_decides_what_is_shown() -> None:

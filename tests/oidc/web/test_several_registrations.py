@@ -87,16 +87,6 @@ async def sign_in_at(browser: httpx.AsyncClient, name: str, path: str = "/page")
     return await sign_in(browser, url, user=USERS[name])
 
 
-@pytest.mark.parametrize("name", USERS)
-async def test_a_page_leads_to_the_choice_and_back(name: str) -> None:
-    world = world_of()
-    async with world.browser() as browser:
-        answer = await sign_in_at(browser, name, "/page?a=%20b")
-        assert str(answer.url) == f"{BASE_URL}/page?a=%20b"
-        assert answer.json() == [USERS[name], name, f"https://{name}.test"]
-        assert (await browser.get("/")).json() == USERS[name]
-
-
 @pytest.mark.parametrize(
     "options", [{"back_channel_logout_store": "memory"}, {"session_store": "memory"}]
 )
