@@ -1,6 +1,5 @@
 """When access ends: at its time, at withdrawal, and with the session; and what does not end it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
@@ -146,23 +145,3 @@ async def test_nobody_is_let_in_while_the_store_is_down(monkeypatch: pytest.Monk
 
 async def _down(*_: object) -> list[bytes]:
     raise OSError("down")
-
-
-async def test_a_sign_out_among_a_storm_of_one_guest_lets_nothing_through_later() -> None:
-    async with rigged() as rig:
-        await asyncio.gather(*(calls_until_refused(rig) for _ in range(8)), signs_out_soon(rig))
-        sent = len(rig.api.received)
-        assert (await rig.guest.get()).status_code == 401
-        assert len(rig.api.received) == sent
-
-
-async def calls_until_refused(rig: Rig) -> None:
-    async with rig.guest.client() as client, asyncio.timeout(20):
-        while (answer := await client.get("/events")).status_code == 200:
-            pass
-        assert answer.status_code == 401
-
-
-async def signs_out_soon(rig: Rig) -> None:
-    await until(lambda: len(rig.api.received) >= 30)
-    await rig.browser.post("/auth/logout")

@@ -55,11 +55,6 @@ def test_the_unchanged_document_is_accepted() -> None:
     )
 
 
-def test_a_document_that_advertises_neither_pkce_nor_refresh_is_accepted() -> None:
-    assert "code_challenge_methods_supported" not in DOCUMENT
-    parse(changed(DOCUMENT, {"grant_types_supported": ["authorization_code", "implicit"]}))
-
-
 @pytest.mark.parametrize(
     "issuer",
     [ABSENT, None, 1, "https://op.test", "https://OP.test/", "https://op.test/x", [ISSUER]],

@@ -51,12 +51,6 @@ def test_only_the_access_token_and_its_type_are_needed() -> None:
     assert tokens == TokenResponse("access-1", None, None, None, None, None)
 
 
-@pytest.mark.parametrize("token_type", ["bearer", "BEARER", "bEaReR"])
-def test_the_token_type_is_compared_without_case(token_type: str) -> None:
-    answer = changed(ANSWER, {"token_type": token_type})
-    assert TokenResponse.parse(answer) == TokenResponse.parse(ANSWER)
-
-
 @pytest.mark.parametrize("token_type", ["N_A", "mac", "Bearer ", "DPoP "])
 def test_another_token_type_is_refused(token_type: str) -> None:
     with refused(Code.TOKEN_TYPE, ProviderError):
