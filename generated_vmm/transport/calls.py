@@ -36,7 +36,7 @@ MAY_HAVE_ACTED = "the monitor may have carried the call out"
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
 DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
-PATHS = re.compile(r'"\w*path\w*":\s*("[^"]*")')
+PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
     "No such file": "{} does not exist; SimulatedMonitor(check_files=False) needs no files",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",

@@ -117,6 +117,10 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
         '"/vm/vmlinux" does not exist; SimulatedMonitor(check_files=False) needs no files',
     ),
     (
+        lambda vm: vm.boot('/"vm"'),
+        r'"/\"vm\"" does not exist; SimulatedMonitor(check_files=False) needs no files',
+    ),
+    (
         lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
         "set devices before the start, or start the monitor with enable_pci",
     ),
