@@ -98,9 +98,11 @@ class Database:
                 try:
                     return await self._execute(statement, values)
                 except DBAPIError as error:
-                    if is_dropped or not (error.connection_invalidated or _is_rolled_back(error)):
+                    if _is_rolled_back(error):
+                        continue
+                    if is_dropped or not error.connection_invalidated:
                         raise
-                    is_dropped = error.connection_invalidated
+                    is_dropped = True
 
     async def aclose(self) -> None:
         """Close the connections of this event loop's engine, unless the application made it."""

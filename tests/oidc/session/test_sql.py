@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, make_url, select, text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.sql import SQLStore, store
-from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, _require_supported, table
+from fastapi_oidc.session.sql.store import (
+    PURGE_PAUSE,
+    PURGED_AT_ONCE,
+    Rows,
+    _require_supported,
+    table,
+)
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Stored
 from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
@@ -120,6 +127,29 @@ async def test_a_change_that_another_one_overtook_is_repeated(
         assert seen.value == b"newer"
     await engine.dispose()
     await first.dispose()
+
+
+async def test_a_change_may_be_overtaken_after_a_connection_was_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Overtaken(Exception):
+        sqlstate = "40001"
+
+    async with opened_values(f"sqlite+aiosqlite:///{tmp_path}/values.db") as store:
+        await put_one(store)
+        execute = store._database._execute
+        faults = [
+            DBAPIError("", {}, Exception(), connection_invalidated=True),
+            DBAPIError("", {}, Overtaken()),
+        ]
+
+        async def failing(*statement: Any) -> Rows:
+            if faults:
+                raise faults.pop(0)
+            return await execute(*statement)
+
+        monkeypatch.setattr(store._database, "_execute", failing)
+        assert await has_one(store)
 
 
 @asynccontextmanager
