@@ -16,7 +16,8 @@ from pydantic import (
     GetJsonSchemaHandler,
     RootModel,
     TypeAdapter,
-    model_validator,
+    ValidationInfo,
+    field_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
 Item = TypeVar("Item")
-Model = TypeVar("Model", bound=BaseModel)
 Root = TypeVar("Root")
 # Text is looked at only where its length is limited: then half a surrogate pair, which JSON cannot
 # hold and Python makes of a file name that is no UTF-8, is refused like any wrong value.
@@ -120,16 +120,14 @@ class ApiModel(Body):
 def two_files(*fields: str) -> object:
     """A rule of a model: the monitor would write one content over the other in one file."""
 
-    def require(made: Model) -> Model:
-        files: dict[object, str] = {}
+    def require(value: object, known: ValidationInfo) -> object:
         for field in fields:
-            value = getattr(made, field)
-            if files.setdefault(value, field) != field:
-                both = f"{files[value]} and {field} are both {value!r}"
+            if field != known.field_name and known.data.get(field) == value:
+                both = f"{field} and {known.field_name} are both {value!r}"
                 raise ValueError(f"{both}: they must be two files")
-        return made
+        return value
 
-    return model_validator(mode="after")(require)
+    return field_validator(*fields)(require)
 
 
 class ApiDocument(Body, RootModel[Root], Generic[Root]):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from codegen.describe import OWN_NAMES
 from generated_vmm.errors import VmmError
-from generated_vmm.model import AnsweredAs, ApiDocument, ApiModel, HostPath, no_answer
+from generated_vmm.model import AnsweredAs, ApiDocument, ApiModel, HostPath, no_answer, two_files
 from generated_vmm.unsupported import PartlySupported, Unsupported, unsupported
 
 Colour: TypeAlias = Annotated[Literal["red", "green"], AnsweredAs(str)]
@@ -165,3 +165,17 @@ def test_a_field_of_newer_monitors_is_none_and_refused_when_it_is_given() -> Non
 
 def test_an_answer_with_a_field_of_newer_monitors_is_read() -> None:
     assert Lantern.from_answer(b'{"watts":1,"colour":"red"}').watts == 1
+
+
+def test_a_second_file_that_is_the_first_is_refused_and_not_kept() -> None:
+    class Snapshot(ApiModel):
+        _two_files = two_files("memory", "state")
+        memory: HostPath
+        state: HostPath
+
+    made = Snapshot(memory="/memory", state="/state")
+    with pytest.raises(ValidationError, match="memory and state are both '/memory': they must be"):
+        made.state = "/memory"
+    with pytest.raises(ValidationError, match="state and memory are both '/state': they must be"):
+        made.memory = "/state"
+    assert made == Snapshot(memory="/memory", state="/state")
