@@ -82,6 +82,7 @@ DIFFERENT = ("1.10.0", "1.12.0", "1.13.0", "1.15.0")
 CONSOLES = ("release_1_7", "release_1_17")
 
 
+@pytest.mark.timeout(900)  # mypy reads all of them, which a busy computer takes minutes for
 def test_every_published_release_and_every_shape_gives_a_package_that_works(
     workshop: Workshop, tmp_path: Path
 ) -> None:
