@@ -111,11 +111,11 @@ async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> Non
         assert not rig.api.received
 
 
-async def test_an_approval_is_not_changed_afterwards() -> None:
-    async with rigged() as rig:
+async def test_an_approval_is_not_changed_afterwards_and_is_for_no_other_call() -> None:
+    async with rigged(approve=["POST /events"]) as rig:
         accesses = rig.broker._accesses
-        asked = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
-        made = [accesses.approval_of(rig.access, asked, BODY, 60) for _ in range(2)]
+        call = Asked(name=NAME, method="POST", path="/events", url=rig.api.url, headers=())
+        made = [accesses.approval_of(rig.access, call, b"", 60) for _ in range(2)]
         for each in made:
             await accesses.ask(rig.access, each)
         other, approval = made
@@ -130,6 +130,10 @@ async def test_an_approval_is_not_changed_afterwards() -> None:
             (approval.id, True),
         ]
         assert (await rig.broker.check(rig.access)).waiting == (other,)
+        told = rig.world.event_names().count("access.approval_asked")
+        again = asyncio.create_task(rig.guest.call("POST"))
+        await accesses.decide(rig.session, (await asked(rig, told + 1)).id, approve=False)
+        assert ((await again).status_code, rig.api.received) == (403, [])
 
 
 async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:

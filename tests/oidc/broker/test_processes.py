@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import secrets
-import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,13 +16,12 @@ import pytest
 from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
-from fastapi_oidc.broker import Access, Approval, Broker, Route
+from fastapi_oidc.broker import Access, Broker, Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
 from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
-from tests.oidc.broker.test_approvals import form
 from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
@@ -129,8 +127,7 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
         async with serving(Api()) as api:
             route: dict[str, Any] = {
                 "url": api.url,
-                "allow": ["GET /events", "POST /events"],
-                "approve": ["POST /events"],
+                "allow": ["GET /events"],
                 "resource": RESOURCE,
             }
             broker = Broker(oidc, {NAME: Route(**route)})
@@ -199,61 +196,6 @@ async def test_access_survives_a_control_plane_that_is_killed_and_no_end(
     async with served.plane.elsewhere({path: found}):
         assert (await served.guest.get()).status_code == (401 if ends_meanwhile else 200)
         assert len(served.plane.api.received) == (1 if ends_meanwhile else 2)
-
-
-class TestApprovals:
-    """A call waits in another process; its person decides in this one."""
-
-    @pytest.fixture(autouse=True)
-    def _pages(self, plane: Plane) -> None:
-        plane.app.include_router(plane.broker.router)
-
-    @asynccontextmanager
-    async def waiting(
-        self, served: Served
-    ) -> AsyncIterator[tuple[asyncio.Task[httpx.Response], Approval]]:
-        call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
-        try:
-            yield call, await self.asked(served)
-        finally:
-            call.cancel()
-            await asyncio.wait([call])
-
-    async def asked(self, served: Served) -> Approval:
-        """The call that waits, once the other process has stored it."""
-        async with asyncio.timeout(PATIENCE):
-            while not (  # noqa: ASYNC110 - another process stores it
-                waiting := (await served.plane.broker.check(served.access)).waiting
-            ):
-                await asyncio.sleep(0)
-        return waiting[0]
-
-    async def decide(self, served: Served, asked: Approval) -> int:
-        """The status of what the page's button sends."""
-        url = f"/approvals/{asked.id}"
-        page = await served.browser.get(url)
-        return (await served.browser.post(url, data=form(page))).status_code
-
-    @pytest.mark.parametrize("is_decided", [False, True])
-    async def test_a_call_whose_process_is_killed_is_never_sent(
-        self, served: Served, is_decided: bool
-    ) -> None:
-        """The next process of the access asks anew, and the person decides about the new call."""
-        async with self.waiting(served) as (call, asked):
-            served.process.running.send_signal(signal.SIGSTOP)
-            if is_decided:
-                assert await self.decide(served, asked) == 200
-            await served.process.killed()
-            await asyncio.wait([call])
-            assert isinstance(call.exception(), httpx.TransportError)
-        path = Path(served.guest.path)
-        async with served.plane.elsewhere({path: served.access}):
-            assert (await served.guest.get()).status_code == 200
-            assert await self.decide(served, asked) == (403 if is_decided else 200)
-            call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
-            assert await self.decide(served, await self.asked(served)) == 200
-            assert (await call).status_code == 200
-        assert [each.method for each in served.plane.api.received] == ["GET", "POST"]
 
 
 def tells_who(op: DevProvider) -> Answer:
