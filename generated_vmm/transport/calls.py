@@ -38,7 +38,7 @@ DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
 PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
-    "No such file": "{} does not exist; SimulatedMonitor(check_files=False) needs no files",
+    "No such file": "{} does not exist; only SimulatedMonitor(check_files=False) does without",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }
 """What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""

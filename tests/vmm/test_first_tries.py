@@ -114,11 +114,11 @@ def test_a_relative_path_after_a_change_of_the_folder(
 REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
     (
         lambda vm: vm.boot("/vm/vmlinux"),
-        '"/vm/vmlinux" does not exist; SimulatedMonitor(check_files=False) needs no files',
+        '"/vm/vmlinux" does not exist; only SimulatedMonitor(check_files=False) does without',
     ),
     (
         lambda vm: vm.boot('/"vm"'),
-        r'"/\"vm\"" does not exist; SimulatedMonitor(check_files=False) needs no files',
+        r'"/\"vm\"" does not exist; only SimulatedMonitor(check_files=False) does without',
     ),
     (
         lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
