@@ -1,9 +1,8 @@
-"""A control-plane process that serves accesses: its settings come as JSON on standard input."""
+"""A control-plane process that serves an access: its settings come as JSON on standard input."""
 
 import asyncio
 import json
 import sys
-from contextlib import AsyncExitStack
 
 from fastapi_oidc import OIDC, DownstreamAPI, OIDCSettings
 from fastapi_oidc.broker import Access, Broker, Route
@@ -17,9 +16,7 @@ async def main() -> None:
     oidc = OIDC(settings, session_store=told["store"], downstream_apis=apis)
     routes = {name: Route(**route) for name, route in told["routes"].items()}
     broker = Broker(oidc, routes)
-    async with AsyncExitStack() as stack:
-        for path, access in told["accesses"].items():
-            await stack.enter_async_context(broker.serve(Access.model_validate(access), path))
+    async with broker.serve(Access.model_validate(told["access"]), told["path"]):
         print("done", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
     await broker.aclose()

@@ -9,6 +9,7 @@ from fastapi_oidc import Code, ConfigurationError
 from fastapi_oidc.broker import Broker, Refused, Route
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import RESOURCE, TWO_HOURS, Rig, broker_world, rigged, session_of
+from tests.oidc.broker.test_tokens import called, claims_of
 from tests.oidc.world import make_world
 
 Given = dict[str, Any]
@@ -53,9 +54,12 @@ async def test_what_a_person_gives_again_replaces_what_they_gave() -> None:
         assert await rig.broker.check(again) == again
 
 
-async def test_a_machine_is_asked_for_its_access() -> None:
+async def test_a_machine_is_asked_for_its_access_and_calls_as_its_person() -> None:
     async with rigged() as rig:
         mine = await given_to(rig, "m2", await bob(rig))
+        for access, person in ((rig.access, "alice"), (mine, "bob")):
+            assert await called(rig.broker, access) == 200
+            assert claims_of(rig, rig.api.received[-1])["sub"] == person
         assert await rig.broker.access_of("m1") == rig.access
         assert await rig.broker.access_of("m2") == mine
         assert await rig.broker.access_of("m3") is None
