@@ -1,11 +1,12 @@
-"""Control planes as real processes on one Redis: one serves a guest, this one ends its access."""
+"""Control planes as real processes on one Redis: some serve guests, this one ends their access."""
 
 import asyncio
 import json
 import os
 import secrets
+import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,19 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from fastapi_oidc import OIDC, OIDCSettings
-from fastapi_oidc.broker import Access, Broker, Route
+from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
+from fastapi_oidc.broker import Access, Approval, Broker, Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
-from tests.oidc.broker.apis import Api, serving
+from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.broker.test_approvals import form
 from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
 PATIENCE = 60
+GUESTS, CALLS = 50, 4
 
 
 @dataclass(slots=True)
@@ -33,6 +36,13 @@ class Process:
     """Another process, which serves accesses."""
 
     running: asyncio.subprocess.Process
+
+    async def tell(self, line: str) -> None:
+        assert self.running.stdin is not None
+        assert self.running.stdout is not None
+        self.running.stdin.write(f"{line}\n".encode())
+        async with asyncio.timeout(PATIENCE):
+            assert await self.running.stdout.readline() == b"done\n"
 
     async def killed(self) -> None:
         self.running.kill()
@@ -57,16 +67,19 @@ class Plane:
             base_url=BASE_URL, mounts=mounts, follow_redirects=True, timeout=PATIENCE
         )
 
-    async def given(self, browser: httpx.AsyncClient) -> Access:
-        """The access that Alice gives a new machine."""
+    async def signed_in(self, browser: httpx.AsyncClient, user: str) -> OIDCSession[Any]:
+        await sign_in(browser, "/auth/login?return_to=/me", user=user)
+        [session] = await self.oidc.sessions_of(user)
+        return session
+
+    async def given(self, session: OIDCSession[Any]) -> Access:
+        """The access of a new machine."""
         machine = secrets.token_hex(8)
-        await sign_in(browser, "/auth/login?return_to=/me", user="alice")
-        [session] = await self.oidc.sessions_of("alice")
         return await self.broker.give(session, to=machine, routes=[NAME], until=TWO_HOURS)
 
     @asynccontextmanager
-    async def elsewhere(self, path: Path, access: Access) -> AsyncIterator[Process]:
-        """Another process, which serves the access at `path`."""
+    async def elsewhere(self, served: Mapping[Path, Access]) -> AsyncIterator[Process]:
+        """Another process, which serves an access at each path."""
         running = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -75,13 +88,10 @@ class Plane:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            told = json.dumps(self.told | {"path": str(path), "access": access.model_dump()})
-            assert running.stdin is not None
-            assert running.stdout is not None
-            running.stdin.write(f"{told}\n".encode())
-            async with asyncio.timeout(PATIENCE):
-                assert await running.stdout.readline() == b"done\n"
-            yield Process(running)
+            accesses = {str(path): access.model_dump() for path, access in served.items()}
+            process = Process(running)
+            await process.tell(json.dumps(self.told | {"accesses": accesses}))
+            yield process
         finally:
             assert running.stdin is not None
             running.stdin.close()
@@ -94,7 +104,7 @@ class Plane:
 async def plane(redis_url: str) -> AsyncIterator[Plane]:
     secret = secrets.token_urlsafe(32)
     op = DevProvider(
-        users=[DevUser("alice")],
+        users=[DevUser("alice"), *(DevUser(f"user{number}") for number in range(GUESTS))],
         clients=[
             DevClient(
                 client_id="app",
@@ -122,7 +132,8 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
         async with serving(Api()) as api:
             route: dict[str, Any] = {
                 "url": api.url,
-                "allow": ["GET /events"],
+                "allow": ["GET /events", "POST /events"],
+                "approve": ["POST /events"],
                 "resource": RESOURCE,
             }
             broker = Broker(oidc, {NAME: Route(**route)})
@@ -147,31 +158,54 @@ class Served:
 async def served(plane: Plane, tmp_path: Path) -> AsyncIterator[Served]:
     path = tmp_path / "vsock_8080"
     async with plane.browser() as browser:
-        access = await plane.given(browser)
-        async with plane.elsewhere(path, access) as process:
+        access = await plane.given(await plane.signed_in(browser, "alice"))
+        async with plane.elsewhere({path: access}) as process:
             yield Served(plane, browser, access, Guest(str(path)), process)
 
 
-ENDS = ["withdrawn", "signed_out"]
+End = Callable[[Served], Awaitable[object]]
 
 
-async def ended(served: Served, end: str) -> None:
-    if end == "withdrawn":
-        await served.plane.broker.withdraw(served.access)
-    else:
-        await served.plane.op.log_out("alice")
+async def withdrawn(served: Served) -> None:
+    await served.plane.broker.withdraw(served.access)
 
 
-@pytest.mark.parametrize("end", ENDS)
+async def signed_out(served: Served) -> None:
+    home = await served.browser.post("/auth/logout")
+    assert home.json() == {"is_authenticated": False}
+
+
+async def revoked(served: Served) -> None:
+    await served.plane.oidc.revoke(sub="alice")
+
+
+async def logged_out_at_the_provider(served: Served) -> None:
+    await served.plane.op.log_out("alice")
+
+
+async def expired(served: Served) -> None:
+    await served.process.tell(str(TWO_HOURS.total_seconds()))
+
+
+ENDS: dict[str, tuple[End, str]] = {
+    "withdrawal": (withdrawn, "broker.withdrawn"),
+    "sign-out": (signed_out, "broker.signed_out"),
+    "oidc.revoke": (revoked, "broker.signed_out"),
+    "the provider's logout token": (logged_out_at_the_provider, "broker.signed_out"),
+    "its time": (expired, "broker.expired"),
+}
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
 async def test_an_end_cuts_a_stream_and_refuses_the_next_call_in_another_process(
-    served: Served, end: str
+    served: Served, end: End, code: str
 ) -> None:
     assert (await served.guest.get()).status_code == 200
     served.plane.api.answer = Stream()
     async with streaming(served.guest) as parts:
-        await ended(served, end)
+        await end(served)
         refused = await served.guest.get()
-        assert (refused.status_code, refused.text.partition(":")[0]) == (401, f"broker.{end}")
+        assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
         assert await is_cut(parts)
 
 
@@ -184,10 +218,138 @@ async def test_access_survives_a_control_plane_that_is_killed_and_no_end(
     await served.process.killed()
     assert path.name in os.listdir(path.parent), "it was killed"
     if ends_meanwhile:
-        assert (await served.browser.post("/auth/logout")).json() == {"is_authenticated": False}
+        await signed_out(served)
     found = await served.plane.broker.access_of(served.access.machine)
     assert found is not None
     assert found.id == served.access.id
-    async with served.plane.elsewhere(path, found):
+    async with served.plane.elsewhere({path: found}):
         assert (await served.guest.get()).status_code == (401 if ends_meanwhile else 200)
         assert len(served.plane.api.received) == (1 if ends_meanwhile else 2)
+
+
+class TestApprovals:
+    """A call waits in another process; its person decides in this one."""
+
+    @pytest.fixture(autouse=True)
+    def _pages(self, plane: Plane) -> None:
+        plane.app.include_router(plane.broker.router)
+
+    @asynccontextmanager
+    async def waiting(
+        self, served: Served
+    ) -> AsyncIterator[tuple[asyncio.Task[httpx.Response], Approval]]:
+        call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
+        try:
+            yield call, await self.asked(served)
+        finally:
+            call.cancel()
+            await asyncio.wait([call])
+
+    async def asked(self, served: Served) -> Approval:
+        """The call that waits, once the other process has stored it."""
+        async with asyncio.timeout(PATIENCE):
+            while not (  # noqa: ASYNC110 - another process stores it
+                waiting := (await served.plane.broker.check(served.access)).waiting
+            ):
+                await asyncio.sleep(0)
+        return waiting[0]
+
+    async def decide(self, served: Served, asked: Approval, decision: str = "approve") -> int:
+        """The status of what the page's button sends."""
+        page = await served.browser.get(f"/approvals/{asked.id}")
+        return await self.press(served, asked, page, decision)
+
+    async def press(
+        self, served: Served, asked: Approval, page: httpx.Response, decision: str = "approve"
+    ) -> int:
+        data = form(page, decision)
+        return (await served.browser.post(f"/approvals/{asked.id}", data=data)).status_code
+
+    async def test_it_is_sent_once_as_it_was_shown(self, served: Served) -> None:
+        async with self.waiting(served) as (call, asked):
+            page = await served.browser.get(f"/approvals/{asked.id}")
+            assert await self.press(served, asked, page) == 200
+            assert (await call).status_code == 200
+            [sent] = served.plane.api.received
+            assert (sent.method, sent.body, asked.body) == ("POST", b"lunch", b"lunch")
+            assert await self.press(served, asked, page) == 403, "it was decided"
+        async with self.waiting(served) as (call, another):
+            assert await self.decide(served, another, "refuse") == 200
+            assert (await call).status_code == 403
+        assert len(served.plane.api.received) == 1
+
+    @pytest.mark.parametrize("name", [each for each in ENDS if each != "its time"])
+    async def test_an_end_is_stronger_than_an_approval(self, served: Served, name: str) -> None:
+        end, code = ENDS[name]
+        async with self.waiting(served) as (call, asked):
+            page = await served.browser.get(f"/approvals/{asked.id}")
+            await end(served)
+            assert await self.press(served, asked, page) != 200
+            refused = await call
+            assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
+        assert not served.plane.api.received
+
+    @pytest.mark.parametrize("is_decided", [False, True])
+    async def test_a_call_whose_process_is_killed_is_never_sent(
+        self, served: Served, is_decided: bool
+    ) -> None:
+        """The next process of the access asks anew, and the person decides about the new call."""
+        async with self.waiting(served) as (call, asked):
+            served.process.running.send_signal(signal.SIGSTOP)
+            if is_decided:
+                assert await self.decide(served, asked) == 200
+            await served.process.killed()
+            await asyncio.wait([call])
+            assert isinstance(call.exception(), httpx.TransportError)
+        path = Path(served.guest.path)
+        async with served.plane.elsewhere({path: served.access}):
+            assert (await served.guest.get()).status_code == 200
+            assert await self.decide(served, asked) == (403 if is_decided else 200)
+            call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
+            assert await self.decide(served, await self.asked(served)) == 200
+            assert (await call).status_code == 200
+        assert [each.method for each in served.plane.api.received] == ["GET", "POST"]
+
+
+def tells_who(op: DevProvider) -> Answer:
+    """An API that answers with the `sub` of the token."""
+
+    async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
+        token = op._state.credentials.access_token(request.token)
+        assert token is not None
+        await says(str(token.claims["sub"]).encode())(request, writer)
+
+    return answer
+
+
+async def test_guests_of_two_processes_call_as_their_own_people_until_those_end_it(
+    plane: Plane, tmp_path: Path
+) -> None:
+    plane.api.answer = tells_who(plane.op)
+    people = [f"user{number}" for number in range(GUESTS)]
+    guests = {each: Guest(str(tmp_path / each)) for each in people}
+    accesses = dict[str, Access]()
+    for each in people:
+        async with plane.browser() as browser:
+            accesses[each] = await plane.given(await plane.signed_in(browser, each))
+
+    async def storm(number: int, person: str) -> None:
+        async with guests[person].client() as client:
+            first = await asyncio.gather(*(client.get("/events") for _ in range(CALLS)))
+            assert {each.text for each in first} == {person}
+            if number % 4 == 1:
+                await plane.broker.withdraw(accesses[person])
+            if number % 4 == 3:
+                await plane.oidc.revoke(sub=person)
+            after = await asyncio.gather(*(client.get("/events") for _ in range(CALLS)))
+            assert {each.status_code for each in after} == {401 if number % 2 else 200}
+
+    def half(of: list[str]) -> dict[Path, Access]:
+        return {Path(guests[each].path): accesses[each] for each in of}
+
+    middle = GUESTS // 2
+    async with plane.elsewhere(half(people[:middle])), plane.elsewhere(half(people[middle:])):
+        await asyncio.gather(*(storm(number, each) for number, each in enumerate(people)))
+    assert len(plane.api.received) == GUESTS * CALLS * 3 // 2
+    for each in people[::2]:
+        assert (await plane.broker.check(accesses[each])).use.calls == 2 * CALLS

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
+from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -22,7 +23,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Raised, another_process
+from tests.oidc.interleaving import Held, Raised, another_process, begun
 from tests.oidc.world import LOGIN_URL, Time, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
@@ -54,6 +55,21 @@ async def test_a_code_that_was_not_sent_is_exchanged_at_the_reload(
     assert await returned(browser, url) == ("/me" if comes_again else None)
     assert await user(browser) == ("alice" if comes_again else None)
     assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200
+
+
+async def test_keys_are_fetched_after_the_code_is_exchanged() -> None:
+    """So a key that the provider began to use just now is known."""
+    world = make_world()
+    browser = world.browser()
+    url = await callback_url(browser)
+    held = Held(first=True)
+    world.op.faults.put("token", held)
+    request = begun(browser.get(url, follow_redirects=False))
+    await held.gate.until_reached()
+    assert world.op.record.calls["jwks"] == 0
+    held.gate.opened.set()
+    assert (await request).headers["location"] == "/me"
+    assert world.op.record.calls["jwks"] == 1
 
 
 @pytest.mark.parametrize("had", ["now", "then", "both"])
@@ -140,3 +156,28 @@ async def test_tokens_of_a_refused_login_are_revoked(mode: str) -> None:
     answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
     assert len(world.op.record.of(TokenRevoked)) == 1
+
+
+async def test_a_login_encodes_and_seals_its_session_once(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its response and a reload have the cookie that the login has made."""
+    world, encoded = make_world(session_store="memory" if mode == "store" else None), list[str]()
+    browser, sessions = world.browser(), world.oidc.runtime.party.sessions
+    url = await callback_url(browser)
+    reloading = copy_of(browser, world)
+    encode, seal = sessions.codec.encode, sessions.form.seal
+
+    def noted(session: AnySession) -> bytes:
+        encoded.append("encoded")
+        return encode(session)
+
+    def sealed(*state: Any) -> str:
+        encoded.append("sealed")
+        return seal(*state)
+
+    monkeypatch.setattr(sessions.codec, "encode", noted)
+    monkeypatch.setattr(sessions.form, "seal", sealed)
+    answers = [await each.get(url, follow_redirects=False) for each in (browser, reloading)]
+    assert encoded == ["encoded", "sealed"]
+    assert len({answer.cookies[sessions.names.session] for answer in answers}) == 1

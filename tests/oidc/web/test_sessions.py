@@ -1,18 +1,23 @@
 """What an application does with sessions: refresh, UserInfo, sign out everywhere."""
 
 import asyncio
-from typing import Any
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.routing import Route
 
 from fastapi_oidc import (
     OIDC,
+    OIDCSession,
     PersistContext,
     ProviderMetadata,
     RequestDataContext,
     SessionError,
+    require_auth,
 )
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.world import make_world, signed_in_world
@@ -134,6 +139,29 @@ async def test_a_session_that_is_cleared_during_its_refresh_stays_cleared() -> N
     answer = await browser.get("/excluded")
     assert answer.json() == [False, False]
     assert "Max-Age=0" in answer.headers["set-cookie"]
+
+
+seen: list[weakref.ref[OIDCSession[Any]]] = []
+
+
+def noting_sessions(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    @app.get("/seen")
+    async def see(session: Annotated[OIDCSession[Any], Depends(require_auth)]) -> None:
+        seen.append(weakref.ref(session))
+
+
+@pytest.fixture
+def no_garbage_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collector")
+async def test_a_session_is_freed_with_its_request() -> None:
+    browser = await make_world(mount=noting_sessions).signed_in()
+    assert (await browser.get("/seen")).status_code == 200
+    assert seen.pop()() is None
 
 
 async def test_what_is_no_sessions_id_says_nothing_of_the_store(
