@@ -144,7 +144,7 @@ class Sessions:
 
     async def judge(self, copy: Copy, known: Live | None = None) -> Found:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
-        if self.endings.here and (over := self._ended_here(copy)):
+        if over := self._ended_here(copy):
             return over
         seen = None if known is None else known.seen
         seen, values = await self.cells.see(row_key(copy.id), copy.keys, seen)
@@ -208,7 +208,7 @@ class Sessions:
         row, session = seen.row, copy.session
         if row.ended:
             return Over(copy, row.ended, session, row.keeps_grant)
-        if self.endings.here and (over := self._ended_here(copy)):
+        if over := self._ended_here(copy):
             return over
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
             return None

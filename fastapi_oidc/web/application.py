@@ -159,13 +159,15 @@ def with_cors(app: Any, instance: str, response: ASGIApp) -> ASGIApp:
     return response
 
 
-def cors_of_all(app: Any) -> list[Middleware]:
-    """The CORSMiddlewares that let pages of every origin read what cookies get (Fetch 3.2.5)."""
-    return [
-        each
-        for each in filter(_is_cors, getattr(app, "user_middleware", ()))
-        if each.kwargs.get("allow_credentials") and "*" in each.kwargs.get("allow_origins", ())
-    ]
+def is_read_by_all(app: Any) -> bool:
+    """Whether pages of every origin may read what the application sends to a browser with cookies.
+
+    Starlette then answers with the origin of the page (Fetch 3.2.5).
+    """
+    given = [each.kwargs for each in getattr(app, "user_middleware", ()) if _is_cors(each)]
+    return any(
+        each.get("allow_credentials") and "*" in each.get("allow_origins", ()) for each in given
+    )
 
 
 def _is_cors(middleware: Middleware) -> bool:

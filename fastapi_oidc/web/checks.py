@@ -21,8 +21,8 @@ from fastapi_oidc.settings.rules import odd_lifetime, unencrypted
 from fastapi_oidc.web.application import (
     Endpoint,
     cors_inside,
-    cors_of_all,
     endpoints_of,
+    is_read_by_all,
     plain_endpoints,
     routers_of,
 )
@@ -53,7 +53,7 @@ def report(
             "after it respond. Refusals of OIDCMiddleware get its headers, others do not.\n"
             "Move app.add_middleware(CORSMiddleware, ...) below the line with OIDCMiddleware."
         )
-    if cors_of_all(app):
+    if is_read_by_all(app):
         _log.warning(
             "CORSMiddleware has allow_origins=['*'] with allow_credentials=True: pages of every "
             "origin may read what the application answers to a signed-in user.\n"

@@ -108,9 +108,9 @@ class OIDCMiddleware:
             # handles the HTTPExceptions of endpoints: another one is from load_request_data.
             owner = context.find(getattr(error, "instance", None))
             is_refused = isinstance(error, OIDCError)
-            is_closable = is_refused and response.is_open_socket
-            if isinstance(error, ConfigurationError):
-                is_closable = False  # its developer reads the traceback
+            # The traceback of a ConfigurationError is for the developer.
+            is_a_mistake = isinstance(error, ConfigurationError)
+            is_closable = is_refused and response.is_open_socket and not is_a_mistake
             if (response.started and not is_closable) or (is_refused and not owner.is_served):
                 raise
             if is_closable and getattr(error, "code", None) in FIRST_VISITS:

@@ -58,11 +58,12 @@ def conventional_router(
         methods = {method for each in settings or () for method in role.methods(each)}
         if settings is None:
             methods = {"GET", "POST"}
-        is_ending = engine.records_endings or settings is not None
-        if not methods or (role is Role.FRONT_CHANNEL_LOGOUT and not is_ending):
+        lacks_store = not engine.records_endings
+        if not methods or (lacks_store and role is Role.FRONT_CHANNEL_LOGOUT and settings is None):
             continue
-        endpoint = endpoints.handle_back_channel_logout  # without a store it says what is missing
-        if role is not Role.BACK_CHANNEL_LOGOUT or engine.records_endings:
+        if lacks_store and role is Role.BACK_CHANNEL_LOGOUT:
+            endpoint = endpoints.handle_back_channel_logout  # which says what is missing
+        else:
             endpoint = getattr(endpoints, role.handler)()
         is_of_one = role.is_of_one and settings is not None and len(settings) > 1
         path = f"/{{{REGISTRATION}}}/{role}" if is_of_one else f"/{role}"
