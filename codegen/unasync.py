@@ -29,12 +29,9 @@ RULES = {
     r"\bAsync(?=[A-Z])": "",
     r"\basync_(?=[a-z])": "",
     r"\b__a(?=(enter|exit)__)": "__",
-    r"\baclose\b": "close",
     r"\basynccontextmanager\b": "contextmanager",
     r"\baclosing\b": "closing",
     r"\bAbstractAsync(?=ContextManager\b)": "Abstract",
-    r"\baiter_bytes\b": "iter_bytes",
-    r"\bhandle_async_request\b": "handle_request",
     r"\bTasks of one event loop\b": "Threads",
 }
 LEFT = re.compile(r"\bawait\b|async", re.IGNORECASE)

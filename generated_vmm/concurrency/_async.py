@@ -17,7 +17,6 @@ Result = TypeVar("Result")
 Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 sleep = asyncio.sleep
-time_limit = asyncio.timeout
 Interruption = asyncio.CancelledError
 """An object that can end a wait early."""
 

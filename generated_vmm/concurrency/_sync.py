@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 Given = ParamSpec("Given")
@@ -23,8 +22,6 @@ Stream: TypeAlias = socket.socket
 LONGEST_WAIT = 1_000_000.0  # seconds in one system call: poll(2) takes milliseconds as an int
 
 sleep = time.sleep
-time_limit = nullcontext
-"""No limit of its own: a thread cannot be interrupted in what it calls."""
 Interruption = BaseException
 """What ends a wait before its time: whatever a signal handler raises."""
 

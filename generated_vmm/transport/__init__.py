@@ -1,4 +1,4 @@
-"""Transports to a monitor: channels over one unix-socket connection each, or httpx's transports.
+"""Transports to a monitor: channels over one unix-socket connection each, or of the caller.
 
 Written once, in `_async`; `_sync` is derived from it by `make codegen`.
 """

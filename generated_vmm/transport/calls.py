@@ -188,10 +188,6 @@ class CallSettings:
             error.permanent = failed.permanent
         return error
 
-    def error_at_close(self, failed: CallFailed) -> VmmError:
-        """The error for a connection that could not be closed properly."""
-        return failed.kind(f"closing the connection to {self.socket_path}: {failed.reason}")
-
     def _message(self, operation: Operation[object], what: str) -> str:
         return f"{operation} on {self.socket_path}: {what}"
 

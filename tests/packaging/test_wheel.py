@@ -56,7 +56,7 @@ def test_each_wheel_has_the_files_of_its_package_and_nothing_else(
 def test_the_client_needs_neither_framework_nor_cryptography(client_wheel: zipfile.ZipFile) -> None:
     needed = metadata_of(client_wheel).get_all("Requires-Dist") or []
     always = {Requirement(line).name for line in needed if "extra ==" not in line}
-    assert always == {"httptools", "httpx", "pydantic", "typing-extensions"}
+    assert always == {"httptools", "pydantic", "typing-extensions"}
 
 
 def test_the_client_is_imported_where_nothing_else_is(

@@ -11,7 +11,6 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Mapping
 from typing import assert_type
 
-import httpx
 from pydantic import JsonValue
 
 from generated_vmm import (
@@ -32,6 +31,7 @@ from generated_vmm import (
     VmmTimeoutError,
     to_config_file,
 )
+from generated_vmm.transport import AsyncUnixChannel, UnixChannel
 
 
 def right(vm: VmmClient, mapping: Mapping[str, object], fields: BalloonFields) -> None:
@@ -120,7 +120,7 @@ def takes_any(operation: Operation[object]) -> None:
     """An operation that answers something in particular is one that answers an object."""
 
 
-def transports(sync: httpx.BaseTransport, waiting: httpx.AsyncBaseTransport) -> None:
+def transports(sync: UnixChannel, waiting: AsyncUnixChannel) -> None:
     VmmClient("/s", transport=sync)
     AsyncVmmClient("/s", transport=waiting)
     VmmClient("/s", transport=waiting)  # type: ignore[arg-type]

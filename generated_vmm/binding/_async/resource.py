@@ -29,11 +29,8 @@ class AsyncSender:
         return settings.value_of(operation, answer)
 
     async def close(self) -> None:
-        """Closes the connection; raises `VmmError` if the caller's transport fails to close."""
-        try:
-            await self.channel.close()
-        except CallFailed as failed:
-            raise self.settings.error_at_close(failed) from failed.__cause__
+        """Closes the connection."""
+        await self.channel.close()
 
 
 class AsyncResource:

@@ -30,11 +30,8 @@ class Sender:
         return settings.value_of(operation, answer)
 
     def close(self) -> None:
-        """Closes the connection; raises `VmmError` if the caller's transport fails to close."""
-        try:
-            self.channel.close()
-        except CallFailed as failed:
-            raise self.settings.error_at_close(failed) from failed.__cause__
+        """Closes the connection."""
+        self.channel.close()
 
 
 class Resource:

@@ -23,7 +23,7 @@ from generated_vmm.transport import (
     DEFAULT_TIMEOUT,
     CallSettings,
 )
-from generated_vmm.transport._async.channels import AsyncChannel, AsyncHttpxTransport
+from generated_vmm.transport._async.channels import AsyncChannel
 from generated_vmm.transport._async.unix import AsyncUnixChannel
 from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
 
@@ -40,8 +40,8 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
     The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
     seconds, None for no limit; with the default, `snapshot.create` may take 300 s. A body over
     `max_body_bytes` is refused before it is sent; reading stops when a response exceeds
-    `max_answer_bytes`. `transport` replaces the connection, for tests or a proxy: a transport of
-    httpx or httpx2, or a channel. Calls raise `VmmError`.
+    `max_answer_bytes`. `transport` is a channel in place of the connection, for tests or a
+    proxy. Calls raise `VmmError`.
     Tasks of one event loop may share a client; their calls take turns. A forked child that uses the
     client opens a connection of its own.
     """
@@ -53,12 +53,12 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         timeout: float | None = DEFAULT_TIMEOUT,
         max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
-        transport: AsyncHttpxTransport | AsyncChannel | None = None,
+        transport: AsyncChannel | None = None,
     ) -> None:
         is_own = transport is None
         path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
-        settings = CallSettings(path, timeout, max_body_bytes)
-        super().__init__(AsyncSender(settings, async_channel_to(path, max_answer_bytes, transport)))
+        channel = transport or AsyncUnixChannel(path, max_answer_bytes)
+        super().__init__(AsyncSender(CallSettings(path, timeout, max_body_bytes), channel))
 
     if not TYPE_CHECKING:  # type checkers know the members
 
@@ -175,26 +175,3 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
             error.permanent = what is NO_VSOCK
             raise error
         return vsock.uds_path
-
-
-def async_channel_to(
-    socket_path: str,
-    max_answer_bytes: int,
-    transport: AsyncHttpxTransport | AsyncChannel | None,
-) -> AsyncChannel:
-    """The channel: the caller's, one through the caller's httpx transport, or one to the socket.
-
-    httpx takes longer to import than everything here, so it is imported only if needed. Raises
-    TypeError for a transport of the other kind.
-    """
-    if transport is None:
-        return AsyncUnixChannel(socket_path, max_answer_bytes)
-    if isinstance(transport, AsyncChannel):
-        return transport
-    if not hasattr(transport, "handle_async_request"):
-        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
-        needed = "AsyncVmmClient needs the AsyncBaseTransport of httpx or httpx2"
-        raise TypeError(f"transport is a {kind}; {needed}")
-    from generated_vmm.transport._async.httpx import AsyncHttpxChannel
-
-    return AsyncHttpxChannel(transport, max_answer_bytes)

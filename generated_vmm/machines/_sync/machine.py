@@ -110,9 +110,7 @@ class Machine:
 
         Emits a RuntimeWarning when it sets what the next start replaces: see `changing`.
         """
-        client = self._held.client
-        mistake_in = client._sender.settings.advise
-        return client._with(advise=lambda call: mistake_in(call) or self._fault_of_set(call))
+        return self._held.client._with(advise=self._fault_of_set)
 
     def _fault_of_set(self, operation: VmmOperation[object]) -> str:
         is_set = operation.method == "PUT" and operation.path.split("/")[1] in STORED

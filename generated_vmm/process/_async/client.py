@@ -12,7 +12,6 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._async.waiting import wait_for
-from generated_vmm.process.mistakes import mistake_in
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -82,8 +81,7 @@ class AsyncMonitorClient(AsyncVmmClient):
         )
         self._owner = owner
         notes = NOTES | IN_JAIL if owner.root is not None else NOTES
-        advise = partial(mistake_in, owner=owner)
-        self._sender.settings = replace(self._sender.settings, notes=notes, advise=advise)
+        self._sender.settings = replace(self._sender.settings, notes=notes)
 
     async def connect_vsock(
         self,

@@ -13,7 +13,6 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.mistakes import mistake_in
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -83,8 +82,7 @@ class MonitorClient(VmmClient):
         )
         self._owner = owner
         notes = NOTES | IN_JAIL if owner.root is not None else NOTES
-        advise = partial(mistake_in, owner=owner)
-        self._sender.settings = replace(self._sender.settings, notes=notes, advise=advise)
+        self._sender.settings = replace(self._sender.settings, notes=notes)
 
     def connect_vsock(
         self,

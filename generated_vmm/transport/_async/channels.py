@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import HttpAnswer
 
 
-@runtime_checkable
 class AsyncChannel(Protocol):
     """A channel to one monitor."""
 
@@ -16,14 +15,4 @@ class AsyncChannel(Protocol):
         """The response to the operation within `timeout` seconds; raises `CallFailed`."""
 
     async def close(self) -> None:
-        """Closes the channel; later calls fail. Raises `CallFailed`."""
-
-
-class AsyncHttpxTransport(Protocol):
-    """A transport of httpx or httpx2."""
-
-    async def handle_async_request(self, request: Any, /) -> Any:
-        """The response to a request of the same library."""
-
-    async def aclose(self) -> None:
-        """Closes the transport."""
+        """Closes the channel; later calls fail."""

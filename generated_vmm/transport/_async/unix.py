@@ -1,4 +1,4 @@
-"""Calls over one persistent unix-socket connection, without httpx."""
+"""Calls over one persistent unix-socket connection."""
 
 from __future__ import annotations
 

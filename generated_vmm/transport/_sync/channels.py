@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import HttpAnswer
 
 
-@runtime_checkable
 class Channel(Protocol):
     """A channel to one monitor."""
 
@@ -17,14 +16,4 @@ class Channel(Protocol):
         """The response to the operation within `timeout` seconds; raises `CallFailed`."""
 
     def close(self) -> None:
-        """Closes the channel; later calls fail. Raises `CallFailed`."""
-
-
-class HttpxTransport(Protocol):
-    """A transport of httpx or httpx2."""
-
-    def handle_request(self, request: Any, /) -> Any:
-        """The response to a request of the same library."""
-
-    def close(self) -> None:
-        """Closes the transport."""
+        """Closes the channel; later calls fail."""

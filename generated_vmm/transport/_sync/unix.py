@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/transport/_async/unix.py` by `make codegen`. Do not edit.
-"""Calls over one persistent unix-socket connection, without httpx."""
+"""Calls over one persistent unix-socket connection."""
 
 from __future__ import annotations
 
