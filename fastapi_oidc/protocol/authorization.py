@@ -6,13 +6,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.refusal import cleaned, shown
-from fastapi_oidc.protocol.urls import with_query
+from fastapi_oidc.protocol.urls import with_query, written
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
 """The parameters of a query or form: all values of each name."""
@@ -82,36 +82,19 @@ class AuthorizationRequest:
         require_unprotected(self.extra_params)
 
     def parameters(self) -> dict[str, str]:
-        """All parameters of the request, to send or to push."""
-        return {**self.extra_params, **self._required(), **self._optional()}
+        """All parameters of the request, to send or to push. Each field is one."""
+        own = asdict(self) | {
+            "response_type": "code",
+            "scope": tuple(dict.fromkeys(("openid", *self.scope))),
+            "code_challenge_method": "S256",
+            # The default of the response type is not sent (Core 3.1.2.1).
+            "response_mode": None if self.response_mode == "query" else self.response_mode,
+        }
+        return {**own.pop("extra_params"), **written(own)}
 
     def url(self, endpoint: str) -> str:
         """The URL to which the browser is redirected."""
         return with_query(endpoint, self.parameters())
-
-    def _required(self) -> dict[str, str]:
-        return {
-            "response_type": "code",
-            "client_id": self.client_id,
-            "redirect_uri": self.redirect_uri,
-            "scope": " ".join(dict.fromkeys(("openid", *self.scope))),
-            "state": self.state,
-            "nonce": self.nonce,
-            "code_challenge": self.code_challenge,
-            "code_challenge_method": "S256",
-        }
-
-    def _optional(self) -> dict[str, str]:
-        named = {
-            # The default of the response type is not sent (Core 3.1.2.1).
-            "response_mode": None if self.response_mode == "query" else self.response_mode,
-            "prompt": self.prompt,
-            "login_hint": self.login_hint,
-            "id_token_hint": self.id_token_hint,
-            "max_age": None if self.max_age is None else str(self.max_age),
-            "acr_values": " ".join(self.acr_values) or None,
-        }
-        return {name: value for name, value in named.items() if value is not None}
 
 
 def pushed_request_uri(document: object) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ProviderError, SessionError, misconfigured
 from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.protocol.urls import written
 
 GrantKind: TypeAlias = Literal["refresh_token", "token_exchange", "on_behalf_of"]
 """How a session gets a token for another API: by its refresh token with the API's `resource` (RFC
@@ -57,9 +58,7 @@ class Target:
 
     def parameters(self) -> dict[str, str]:
         """The target as parameters of a token request."""
-        scope = " ".join(self.scope) or None
-        members = {"audience": self.audience, "resource": self.resource, "scope": scope}
-        return {name: value for name, value in members.items() if value is not None}
+        return written({name: getattr(self, name) for name in ("audience", "resource", "scope")})
 
     def matches(self, other: Target) -> bool:
         """Whether `other` has all values of this target."""

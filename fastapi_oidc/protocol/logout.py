@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from fastapi_oidc.clock import Instant
@@ -19,7 +19,7 @@ from fastapi_oidc.protocol.claims import (
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.protocol.urls import with_query
+from fastapi_oidc.protocol.urls import with_query, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,7 @@ class EndSessionRequest:
 
     def parameters(self) -> dict[str, str]:
         """The parameters that are set, by their names in the specification."""
-        named = {
-            "id_token_hint": self.id_token_hint,
-            "client_id": self.client_id,
-            "post_logout_redirect_uri": self.post_logout_redirect_uri,
-            "state": self.state,
-            "logout_hint": self.logout_hint,
-        }
-        return {name: value for name, value in named.items() if value is not None}
+        return written(asdict(self))
 
     def url(self, endpoint: str) -> str:
         """The URL to which the browser is redirected; `endpoint` may already have a query (2.1)."""

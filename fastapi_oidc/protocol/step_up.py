@@ -10,6 +10,7 @@ from math import inf
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.id_token import is_recent
+from fastapi_oidc.protocol.urls import written
 
 _ACR_VALUE = re.compile(r"[!#-\[\]-~]{1,255}")
 
@@ -39,8 +40,7 @@ class StepUp:
 
     def parameters(self) -> dict[str, str]:
         """The requirement as parameters of an authorization request or a challenge."""
-        age = {} if self.max_age is None else {"max_age": str(self.max_age)}
-        return age | ({"acr_values": " ".join(self.acr_values)} if self.acr_values else {})
+        return written({"max_age": self.max_age, "acr_values": self.acr_values})
 
     def challenge(self) -> str:
         """The value of `WWW-Authenticate` (RFC 9470 3)."""

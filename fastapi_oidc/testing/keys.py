@@ -19,10 +19,10 @@ from fastapi_oidc.protocol.jose.sign import PrivateKey, load_private_key
 
 Claims = Mapping[str, JsonValue]
 
-_CURVES: Final[Mapping[str | None, ec.EllipticCurve]] = {
-    "P-256": ec.SECP256R1(),
-    "P-384": ec.SECP384R1(),
-    "P-521": ec.SECP521R1(),
+_CURVES: Final[Mapping[str | None, tuple[str, ec.EllipticCurve]]] = {
+    "secp256r1": ("P-256", ec.SECP256R1()),
+    "secp384r1": ("P-384", ec.SECP384R1()),
+    "secp521r1": ("P-521", ec.SECP521R1()),
 }
 HMAC_ALGORITHMS: Final = tuple(row.name for row in ALGORITHMS.values() if row.key_type == "oct")
 
@@ -31,7 +31,7 @@ def generate_key(algorithm: str) -> PrivateKey:
     """A new private key for one of the asymmetric algorithms."""
     match ALGORITHMS[algorithm].key_type:
         case "EC":
-            return ec.generate_private_key(_CURVES[ALGORITHMS[algorithm].curve])
+            return ec.generate_private_key(_CURVES[ALGORITHMS[algorithm].curve][1])
         case "OKP":
             return ed25519.Ed25519PrivateKey.generate()
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -45,8 +45,7 @@ def public_jwk(key: PublicKey) -> dict[str, JsonValue]:
     if isinstance(key, ec.EllipticCurvePublicKey):
         point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
         x, y = (base64url.encode(number.to_bytes(size)) for number in (point.x, point.y))
-        [name] = [name for name, curve in _CURVES.items() if curve.name == key.curve.name]
-        return {"kty": "EC", "crv": name, "x": x, "y": y}
+        return {"kty": "EC", "crv": _CURVES[key.curve.name][0], "x": x, "y": y}
     return {"kty": "OKP", "crv": "Ed25519", "x": base64url.encode(key.public_bytes_raw())}
 
 

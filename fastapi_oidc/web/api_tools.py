@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
+from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.resource_server import AccessToken
 
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024
@@ -97,20 +98,27 @@ def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[
 def called_tools(body: bytes | None) -> frozenset[str] | None:
     """The tools that a JSON-RPC message or batch calls (MCP 2025-11-25, "Tools").
 
-    None for a body that is too long or that this library's strict reader refuses: another reader
-    may find a call in it.
+    None for a body that is too long, or no JSON with unique names: another reader may find a call
+    in it.
     """
     if not body:
         return None if body is None else frozenset()
     try:
-        value = parse_json(body, max_bytes=MAX_CALL_BYTES)
-    except MalformedJSON:
+        value: JSON = json.loads(body, object_pairs_hook=_unique_members)
+    except (ValueError, RecursionError):
         return None
     messages: list[JSON] = value if isinstance(value, list) else [value]
     calls = [each for each in messages if isinstance(each, dict) and each.get("method") == _CALL]
     parameters = [each.get("params") for each in calls]
     names = [each.get("name") for each in parameters if isinstance(each, dict)]
     return frozenset(name for name in names if isinstance(name, str))
+
+
+def _unique_members(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is repeated: another reader may take the other one")
+    return members
 
 
 def mcp_user(token: AccessToken) -> object | None:

@@ -24,9 +24,10 @@ from fastapi_oidc import Code, EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
 from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH
 from fastapi_oidc.protocol.claims import MAX_SUBJECT_LENGTH
+from fastapi_oidc.protocol.jose.algorithms import MIN_RSA_BITS
 from fastapi_oidc.protocol.jose.compact import MAX_HEADER_BYTES, MAX_TOKEN_LENGTH
-from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MAX_RSA_BITS, MIN_RSA_BITS
-from fastapi_oidc.protocol.json import MAX_BYTES, MAX_DEPTH
+from fastapi_oidc.protocol.jose.keys import MAX_KEYS
+from fastapi_oidc.protocol.json import MAX_BYTES
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
 from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
 from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES
@@ -183,9 +184,9 @@ PROMISES: Final = [
     ("accepting-tokens", f"once in {UNKNOWN_KEY_INTERVAL} seconds for all requests together"),
     ("mcp", f"A body over {MAX_CALL_BYTES >> 20} MiB"),
     ("console", f"The last {2 * PART_BYTES >> 20} MiB of the guest's output"),
-    ("errors", f"a response of the provider | {MAX_BYTES // 10**6} MB, {MAX_DEPTH} levels"),
+    ("errors", f"a response of the provider | {MAX_BYTES // 10**6} MB, 200 levels"),
     ("errors", f"a token | {MAX_TOKEN_LENGTH:,} characters, its header {MAX_HEADER_BYTES} bytes"),
-    ("errors", f"a key set | {MAX_KEYS} keys; RSA keys of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"),
+    ("errors", f"a key set | {MAX_KEYS} keys; RSA keys of {MIN_RSA_BITS} bits or more"),
     (
         "errors",
         "a URL; `sub`; a parameter of a callback | "

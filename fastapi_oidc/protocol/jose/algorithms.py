@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+)
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -21,63 +25,65 @@ from jose.backends.cryptography_backend import (
 from jose.exceptions import JWKError
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+from fastapi_oidc.protocol.jose import base64url
 
-_PSS_HASHES: dict[str, hashes.HashAlgorithm] = {
-    "PS256": hashes.SHA256(),
-    "PS384": hashes.SHA384(),
-    "PS512": hashes.SHA512(),
+
+def _pss(hashing: hashes.HashAlgorithm) -> tuple[object, ...]:
+    """The parameters of RSASSA-PSS, with a salt as long as the hash (RFC 7518 3.5)."""
+    return PSS(mgf=MGF1(hashing), salt_length=hashing.digest_size), hashing
+
+
+_PARAMETERS: Final[Mapping[str, tuple[object, ...]]] = {
+    "PS256": _pss(hashes.SHA256()),
+    "PS384": _pss(hashes.SHA384()),
+    "PS512": _pss(hashes.SHA512()),
 }
 
 
-# python-jose lacks the next two classes. Only the table below uses them. They are not registered in
-# python-jose, so its other users in the process are not affected.
+class OwnKey(Key):
+    """A key of cryptography for RSASSA-PSS and Ed25519, which python-jose lacks.
 
+    Only the table below uses it. It is not registered in python-jose, so its other users in the
+    process are not affected.
+    """
 
-class PSSKey(Key):
-    """RSASSA-PSS with a salt as long as the hash (RFC 7518 3.5)."""
-
-    def __init__(self, key: RSAPublicKey | RSAPrivateKey, algorithm: str) -> None:
-        self._key = key
-        self._hash = _PSS_HASHES[algorithm]
-        self._padding = PSS(mgf=MGF1(self._hash), salt_length=self._hash.digest_size)
+    def __init__(self, key: Any, algorithm: str) -> None:
+        self._key, self._parameters = key, _PARAMETERS.get(algorithm, ())
 
     def sign(self, msg: bytes) -> bytes:
-        """The signature; requires a private key."""
-        if not isinstance(self._key, RSAPrivateKey):
-            raise TypeError("signing needs a private key")
-        return self._key.sign(msg, self._padding, self._hash)
+        """The signature by a private key."""
+        signature: bytes = self._key.sign(msg, *self._parameters)
+        return signature
 
     def verify(self, msg: bytes, sig: bytes) -> bool:
-        """Whether `sig` is a signature by this key."""
-        public = self._key.public_key() if isinstance(self._key, RSAPrivateKey) else self._key
+        """Whether `sig` is a signature by this public key."""
         try:
-            public.verify(sig, msg, self._padding, self._hash)
+            self._key.verify(sig, msg, *self._parameters)
         except InvalidSignature:
             return False
         return True
 
 
-class EdDSAKey(Key):
-    """Ed25519 (RFC 8037 3.1), with the name EdDSA or, fully specified, Ed25519 (RFC 9864)."""
+def key_of(jwk: Mapping[str, object]) -> object:
+    """The public or private key object in a JWK (RFC 7518 6, RFC 8037 2), None for another kind.
 
-    def __init__(self, key: Ed25519PublicKey | Ed25519PrivateKey, _algorithm: str) -> None:
-        self._key = key
+    Raises any exception for a defect; its text may quote the key.
+    """
+    members = {name: value for name, value in jwk.items() if value is not None}
+    match members.get("kty"), members.get("crv"):
+        case "RSA", _:
+            return CryptographyRSAKey(members, "RS256").prepared_key
+        case "EC", _:
+            return CryptographyECKey(members, "ES256").prepared_key
+        case "OKP", "Ed25519" if "d" in members:
+            return Ed25519PrivateKey.from_private_bytes(base64url.decode(str(members["d"])))
+        case "OKP", "Ed25519":
+            return Ed25519PublicKey.from_public_bytes(base64url.decode(str(members["x"])))
+    return None
 
-    def sign(self, msg: bytes) -> bytes:
-        """The signature; requires a private key."""
-        if not isinstance(self._key, Ed25519PrivateKey):
-            raise TypeError("signing needs a private key")
-        return self._key.sign(msg)
 
-    def verify(self, msg: bytes, sig: bytes) -> bool:
-        """Whether `sig` is a signature by this key."""
-        public = self._key.public_key() if isinstance(self._key, Ed25519PrivateKey) else self._key
-        try:
-            public.verify(sig, msg)
-        except InvalidSignature:
-            return False
-        return True
-
+MIN_RSA_BITS: Final = 2048
+"""RFC 7518 3.3."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9+-]{1,12}")
 _MAX_SHOWN: Final = 5
@@ -88,7 +94,10 @@ HashName: TypeAlias = Literal["sha256", "sha384", "sha512"]
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """A row of the table. `min_secret_bytes` is the minimum secret length of Core 16.19."""
+    """A row of the table. `min_secret_bytes` is the minimum secret length of Core 16.19.
+
+    `curve` has the name that cryptography uses.
+    """
 
     name: str
     key_type: KeyType
@@ -96,6 +105,17 @@ class Algorithm:
     key_class: type[Key]
     curve: str | None = None
     min_secret_bytes: int = 0
+
+    def fits(self, key: object) -> bool:
+        """Whether a public or private key is of the right type, curve and size."""
+        match key:
+            case RSAPublicKey() | RSAPrivateKey():
+                return self.key_type == "RSA" and key.key_size >= MIN_RSA_BITS
+            case EllipticCurvePublicKey() | EllipticCurvePrivateKey():
+                return self.curve == key.curve.name
+            case Ed25519PublicKey() | Ed25519PrivateKey():
+                return self.key_type == "OKP"
+        return False
 
     def key(self, material: object) -> Key:
         """`material` (a secret, or a key object of cryptography) as a key to sign or verify."""
@@ -106,14 +126,14 @@ _ROWS = (
     Algorithm("RS256", "RSA", "sha256", CryptographyRSAKey),
     Algorithm("RS384", "RSA", "sha384", CryptographyRSAKey),
     Algorithm("RS512", "RSA", "sha512", CryptographyRSAKey),
-    Algorithm("PS256", "RSA", "sha256", PSSKey),
-    Algorithm("PS384", "RSA", "sha384", PSSKey),
-    Algorithm("PS512", "RSA", "sha512", PSSKey),
-    Algorithm("ES256", "EC", "sha256", CryptographyECKey, curve="P-256"),
-    Algorithm("ES384", "EC", "sha384", CryptographyECKey, curve="P-384"),
-    Algorithm("ES512", "EC", "sha512", CryptographyECKey, curve="P-521"),
-    Algorithm("EdDSA", "OKP", "sha512", EdDSAKey, curve="Ed25519"),
-    Algorithm("Ed25519", "OKP", "sha512", EdDSAKey, curve="Ed25519"),
+    Algorithm("PS256", "RSA", "sha256", OwnKey),
+    Algorithm("PS384", "RSA", "sha384", OwnKey),
+    Algorithm("PS512", "RSA", "sha512", OwnKey),
+    Algorithm("ES256", "EC", "sha256", CryptographyECKey, curve="secp256r1"),
+    Algorithm("ES384", "EC", "sha384", CryptographyECKey, curve="secp384r1"),
+    Algorithm("ES512", "EC", "sha512", CryptographyECKey, curve="secp521r1"),
+    Algorithm("EdDSA", "OKP", "sha512", OwnKey),
+    Algorithm("Ed25519", "OKP", "sha512", OwnKey),
     Algorithm("HS256", "oct", "sha256", CryptographyHMACKey, min_secret_bytes=32),
     Algorithm("HS384", "oct", "sha384", CryptographyHMACKey, min_secret_bytes=48),
     Algorithm("HS512", "oct", "sha512", CryptographyHMACKey, min_secret_bytes=64),

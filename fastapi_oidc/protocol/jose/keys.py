@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Self, TypeAlias
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ec import (
-    SECP256R1,
-    SECP384R1,
-    SECP521R1,
-    EllipticCurve,
-    EllipticCurvePublicKey,
-    EllipticCurvePublicNumbers,
-)
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jose.backends.base import Key
 
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, KeyType, secret_key
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, key_of, secret_key
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.refusal import shown
@@ -32,15 +21,7 @@ from fastapi_oidc.protocol.refusal import shown
 PublicKey: TypeAlias = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
 MAX_KEYS = 100
-MIN_RSA_BITS = 2048
-MAX_RSA_BITS = 8192
-MAX_EXPONENT_BYTES = 8
 
-_CURVES: Mapping[str, EllipticCurve] = {
-    "P-256": SECP256R1(),
-    "P-384": SECP384R1(),
-    "P-521": SECP521R1(),
-}
 _Members: TypeAlias = Mapping[str, object]
 
 
@@ -61,13 +42,15 @@ class JsonWebKey:
         if not isinstance(jwk, dict):
             raise UnusableKey("not a JSON object")
         _require_verification_use(jwk)
-        key_type, curve, public_key = _public_key(jwk)
-        verifiers = {
-            row.name: row.key(public_key)
-            for row in ALGORITHMS.values()
-            if (row.key_type, row.curve) == (key_type, curve)
-            if _name(jwk, "alg") in (None, row.name)
-        }
+        try:
+            key = key_of(jwk)
+        except Exception:  # python-jose may raise any exception
+            key = None
+        suitable = [row for row in ALGORITHMS.values() if row.fits(key)]
+        if not suitable:
+            raise UnusableKey("no key of a supported type, curve and size")
+        named = _name(jwk, "alg")
+        verifiers = {row.name: row.key(key) for row in suitable if named in (None, row.name)}
         return cls(_name(jwk, "kid"), verifiers)
 
 
@@ -111,53 +94,11 @@ def _require_verification_use(jwk: _Members) -> None:
         raise UnusableKey("a private key")
 
 
-def _public_key(jwk: _Members) -> tuple[KeyType, str | None, PublicKey]:
-    try:
-        match jwk.get("kty"), jwk.get("crv"):
-            case "RSA", _:
-                return "RSA", None, _rsa_key(jwk)
-            case "EC", str(curve) if curve in _CURVES:
-                return "EC", curve, _elliptic_curve_key(jwk, _CURVES[curve])
-            case "OKP", "Ed25519":
-                return "OKP", "Ed25519", Ed25519PublicKey.from_public_bytes(_octets(jwk, "x"))
-    except (ValueError, UnsupportedAlgorithm) as refused:
-        raise UnusableKey(str(refused)) from refused
-    raise UnusableKey("an unsupported type or curve")
-
-
-def _rsa_key(jwk: _Members) -> RSAPublicKey:
-    modulus, exponent = _octets(jwk, "n"), _octets(jwk, "e")
-    if len(exponent) > MAX_EXPONENT_BYTES:
-        raise UnusableKey("the exponent is too large")
-    numbers = RSAPublicNumbers(int.from_bytes(exponent), int.from_bytes(modulus))
-    if not MIN_RSA_BITS <= numbers.n.bit_length() <= MAX_RSA_BITS or numbers.n % 2 == 0:
-        raise UnusableKey("the modulus is too short, too long or even")
-    return numbers.public_key()
-
-
-def _elliptic_curve_key(jwk: _Members, curve: EllipticCurve) -> EllipticCurvePublicKey:
-    x, y = _octets(jwk, "x"), _octets(jwk, "y")
-    # Coordinates are padded to the field size (RFC 7518 6.2.1.2).
-    if {len(x), len(y)} != {(curve.key_size + 7) // 8}:
-        raise UnusableKey("a coordinate has the wrong length")
-    return EllipticCurvePublicNumbers(int.from_bytes(x), int.from_bytes(y), curve).public_key()
-
-
-def _octets(jwk: _Members, name: str) -> bytes:
-    value = jwk.get(name)
-    if not isinstance(value, str):
-        raise UnusableKey(f"{name} is not a text")
-    return base64url.decode(value)
-
-
 def _name(jwk: _Members, name: str) -> str | None:
     value = jwk.get(name)
     if value is not None and not isinstance(value, str):
         raise UnusableKey(f"{name} is not a text")
     return value
-
-
-_logger = logging.getLogger("fastapi_oidc.provider")
 
 
 class Unverified(ProtocolViolation):
@@ -218,12 +159,8 @@ def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKey
     even if another key has signed them.
     """
     named = keys.suitable(algorithm.name, token.kid)
-    if any(_signs(key, algorithm, token) for key in named):
+    if any(_signs(key, algorithm, token) for key in named + keys.suitable(algorithm.name, None)):
         return
-    for key in keys.suitable(algorithm.name, None):
-        if key not in named and _signs(key, algorithm, token):
-            _warn_of_wrong_name(token.kid, key.kid)
-            return
     if not named:
         raise Unverified(
             Code.JWS_KEY_MISSING, f"no key for {algorithm.name} with kid {shown(token.kid)}"
@@ -233,13 +170,3 @@ def _require_signature(token: CompactJWS, algorithm: Algorithm, keys: JsonWebKey
 
 def _signs(key: JsonWebKey, algorithm: Algorithm, token: CompactJWS) -> bool:
     return key.verifiers[algorithm.name].verify(token.signing_input, token.signature)
-
-
-@lru_cache(maxsize=16)
-def _warn_of_wrong_name(named: str | None, signer: str | None) -> None:
-    # Cached, so that it is logged once until the provider's next key rotation.
-    _logger.warning(
-        "the provider names the wrong key: a token with kid %s is signed by the key %s",
-        shown(named),
-        shown(signer),
-    )

@@ -12,20 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from jose.backends.base import Key
-from jose.backends.cryptography_backend import CryptographyECKey, CryptographyRSAKey
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, require_secret
-from fastapi_oidc.protocol.jose.keys import MIN_RSA_BITS
+from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, key_of, require_secret
 
 PrivateKey: TypeAlias = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
-
-_ALGORITHM_OF_CURVE: Mapping[str, str] = {
-    "secp256r1": "ES256",
-    "secp384r1": "ES384",
-    "secp521r1": "ES512",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +51,11 @@ class Signer:
         """
         jwk = private_key if isinstance(private_key, Mapping) else {}
         key = load_private_key(private_key)
-        row = _row(algorithm or _name(jwk, "alg") or _natural_algorithm(key))
-        _require_fit(key, row)
+        named = algorithm or _name(jwk, "alg")
+        row = next((row for row in ALGORITHMS.values() if row.fits(key)), None)
+        row = row if named is None else _row(named)
+        if row is None or not row.fits(key):
+            raise _unusable("the private key is of another kind or too short for its algorithm")
         return cls(row, key_id or _name(jwk, "kid"), row.key(key))
 
     def sign(
@@ -89,52 +84,15 @@ def load_private_key(private_key: str | Mapping[str, object] | PrivateKey) -> Pr
     if isinstance(private_key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
         return private_key
     try:
-        key = _from_pem(private_key) if isinstance(private_key, str) else _from_jwk(private_key)
+        if isinstance(private_key, str):
+            key: object = load_pem_private_key(private_key.encode(), password=None)
+        else:
+            key = key_of(private_key)
     except Exception:  # python-jose may raise any exception, which may quote the key
         key = None
     if not isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
         raise _unusable("the private key is neither an unencrypted PEM nor a private JWK")
     return key
-
-
-def _from_pem(text: str) -> object:
-    return load_pem_private_key(text.encode(), password=None)
-
-
-def _from_jwk(jwk: Mapping[str, object]) -> object:
-    match jwk.get("kty"), jwk.get("crv"):
-        case "RSA", _:
-            return CryptographyRSAKey(dict(jwk), "RS256").prepared_key
-        case "EC", _:
-            return CryptographyECKey(dict(jwk), "ES256").prepared_key
-        case "OKP", "Ed25519":
-            return Ed25519PrivateKey.from_private_bytes(base64url.decode(str(jwk["d"])))
-    return None
-
-
-def _natural_algorithm(key: PrivateKey) -> str:
-    match key:
-        case RSAPrivateKey():
-            return "RS256"
-        case EllipticCurvePrivateKey():
-            return _ALGORITHM_OF_CURVE.get(key.curve.name, key.curve.name)
-        case Ed25519PrivateKey():
-            return "EdDSA"
-
-
-def _require_fit(key: PrivateKey, algorithm: Algorithm) -> None:
-    if not _fits(key, algorithm):
-        raise _unusable(f"the private key is of another kind or too short for {algorithm.name}")
-
-
-def _fits(key: PrivateKey, algorithm: Algorithm) -> bool:
-    match key:
-        case RSAPrivateKey():
-            return algorithm.key_type == "RSA" and key.key_size >= MIN_RSA_BITS
-        case EllipticCurvePrivateKey():
-            return _ALGORITHM_OF_CURVE.get(key.curve.name) == algorithm.name
-        case Ed25519PrivateKey():
-            return algorithm.key_type == "OKP"
 
 
 def _row(name: str) -> Algorithm:

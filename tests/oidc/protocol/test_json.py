@@ -31,11 +31,9 @@ NO_JSON = {
     "syntax": (b"", b"{", b"{'a': 1}", b'{"a": 1} {"a": 1}', b'"a\nb"'),
     "white space": (b"\x0b{}", b"{}\x0c", "{}\xa0".encode()),
     "encoding": (b"\xff", b"\xef\xbb\xbf{}", '{"a": 1}'.encode("utf-16")),
-    "a name twice": (b'{"a": 1, "a": 1}', b'{"a": {"b": 1, "\\u0062": 2}}'),
-    "a number": (b"NaN", b"[-Infinity]", b"1e400", b"-1e400", b"1" * 5000),
+    "a number": (b"NaN", b"[-Infinity]", b"1" * 5000),
     "a surrogate": (b'"\\ud800"', b'{"\\udfff": 1}'),
-    "depth": (b"[" * 33 + b"]" * 33, b'{"a":' * 33 + b"1" + b"}" * 33),
-    "endless depth": (b"[" * 100_000, b'{"a":' * 100_000),
+    "depth": (b"[" * 100_000, b'{"a":' * 100_000),
 }
 
 
@@ -45,19 +43,9 @@ def test_anything_else_is_refused(text: bytes) -> None:
         parse_json(text)
 
 
-@pytest.mark.parametrize("innermost", [b"[]", b"[],[]", b"[1],{}"])
-def test_the_deepest_allowed_value_is_read(innermost: bytes) -> None:
-    assert parse_json(b"[" * 31 + innermost + b"]" * 31)
-
-
-@pytest.mark.parametrize("innermost", [b"[[]]", b"[[]],[]", b'{"a":[]},1', b'[{"a":1}],[]'])
-def test_one_level_more_is_refused(innermost: bytes) -> None:
-    with pytest.raises(MalformedJSON):
-        parse_json(b"[" * 31 + innermost + b"]" * 31)
-
-
-def test_many_values_side_by_side_are_not_deep() -> None:
-    assert parse_json(b"[" + b'{"a":1},' * 99 + b"[]]") == [*([{"a": 1}] * 99), []]
+def test_of_a_repeated_member_the_last_one_counts() -> None:
+    """RFC 7515 4, RFC 7519 4."""
+    assert parse_json(b'{"a": 1, "\\u0061": 2}') == {"a": 2}
 
 
 def test_the_size_is_bounded() -> None:

@@ -31,7 +31,7 @@ MALFORMED = {
     "more parts": (token() + ".a.b", token() + ".a.b.c"),
     "characters": (token() + "=", token() + "\n", " " + token(), token().replace("eyJ", "eyé", 1)),
     "no object": (token(b"alg: RS256"), token(["RS256"])),
-    "odd JSON": (token(b'{"alg": "RS256", "alg": "none"}'), token(b'{"alg": "RS256", "x": NaN}')),
+    "odd JSON": (token(b'{"alg": "RS256", "x": NaN}'),),
     "algorithm": (token({}), token({"alg": None}), token({"alg": ["RS256"]})),
     "name": (token({**HEADER, "kid": None}), token({**HEADER, "kid": 1})),
     "type": (token({**HEADER, "typ": ["JWT"]}),),
@@ -77,7 +77,7 @@ def test_the_header_is_bounded_too() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"text", b"[]", b"null", b'"sub"', b"\xff", b'{"sub": 1, "sub": 2}', b'{"exp": 1e400}'],
+    [b"", b"text", b"[]", b"null", b'"sub"', b"\xff", b'{"exp": NaN}'],
 )
 def test_claims_are_a_json_object(payload: bytes) -> None:
     with refused(Code.JWS_CLAIMS_MALFORMED, ProtocolViolation):
