@@ -59,10 +59,11 @@ class OIDCError(Exception):
         return ANSWERS[self.code].text
 
 
-class ConfigurationError(OIDCError):
+class ConfigurationError(OIDCError, ValueError):
     """The application is set up wrongly; its developer or operator must act.
 
-    `faults` has one line for each fault.
+    It is a ValueError, so a validator of pydantic may raise it. `faults` has one line for each
+    fault.
     """
 
     @property

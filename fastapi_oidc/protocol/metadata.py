@@ -8,16 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import (
-    Code,
-    ConfigurationError,
-    ProtocolViolation,
-    ProviderError,
-    misconfigured,
-)
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+from fastapi_oidc.protocol.urls import URLFault, fault_of_url, require_url
 
 ANY_TENANT: Final = "*"
 """Allows every tenant."""
@@ -169,14 +163,10 @@ def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
 
     Raises ConfigurationError: configuration.insecure_url or configuration.invalid.
     """
-    fault = fault_of_url(issuer, allow_insecure_http=allow_insecure_http)
-    if fault is URLFault.INSECURE:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INSECURE_URL,
-            "must be https; allow_insecure_http permits http for local development",
-        )
-    if fault is not None or "?" in issuer:
-        raise misconfigured("is a URL without query and fragment, as in https://op.example.com")
+    meant = "is a URL without query and fragment, as in https://op.example.com"
+    require_url(issuer, meant, allow_insecure_http=allow_insecure_http)
+    if "?" in issuer:
+        raise misconfigured(meant)
     if issuer.rstrip("/").endswith(_WELL_KNOWN):
         raise misconfigured(
             f"is the address of the metadata; the issuer is what comes before {_WELL_KNOWN}"

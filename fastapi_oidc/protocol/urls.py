@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from pydantic_core import Url
 
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+
 MAX_URL_LENGTH = 2048
 
 
@@ -41,6 +43,22 @@ def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
         return URLFault.MALFORMED
     is_secure = absolute[1].lower() == "https" or allow_insecure_http
     return None if is_secure else URLFault.INSECURE
+
+
+def require_url(url: str, meant: str, *, allow_insecure_http: bool) -> str:
+    """`url`, if it has no fault; `meant` says what it must be.
+
+    Raises ConfigurationError: configuration.insecure_url or configuration.invalid.
+    """
+    fault = fault_of_url(url, allow_insecure_http=allow_insecure_http)
+    if fault is URLFault.INSECURE:
+        raise ConfigurationError(
+            Code.CONFIGURATION_INSECURE_URL,
+            "must be https; allow_insecure_http permits http for local development",
+        )
+    if fault is not None:
+        raise misconfigured(meant)
+    return url
 
 
 _LOOPBACK: Final = re.compile(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1")

@@ -93,7 +93,7 @@ def _usable(option: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
         # Without the file's name, which may be the key itself by mistake.
-        explanation = f"{option}: cannot be used: {reason}"
+        explanation = f"{option} cannot be used: {reason}"
         raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
 
 

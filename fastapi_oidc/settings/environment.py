@@ -13,13 +13,14 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import DotEnvSettingsSource, PydanticBaseSettingsSource
 
 from fastapi_oidc.peer_names import OTHER_NAMES
-from fastapi_oidc.settings.rules import CREDENTIALS
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
 FILE = ".env"
 SIMILARITY = 0.85
 """The similarity (0 to 1) from which an unknown variable counts as a misspelled option."""
+
+CREDENTIALS = ("client_secret", "client_private_key")
 
 _logger = logging.getLogger("fastapi_oidc.configuration")
 

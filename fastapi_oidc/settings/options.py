@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
 
@@ -33,7 +32,12 @@ from fastapi_oidc.settings.environment import (
     unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
-from fastapi_oidc.settings.rules import LONGEST_LIFETIME, require_own_credentials
+from fastapi_oidc.settings.rules import (
+    LONGEST_LIFETIME,
+    algorithms_of,
+    authentication_of,
+    tenants_of,
+)
 from fastapi_oidc.settings.types import (
     Algorithms,
     AllowedTenants,
@@ -54,10 +58,7 @@ from fastapi_oidc.settings.types import (
     Secret,
     Secrets,
     Words,
-    algorithms_of,
-    authentication_of,
     key_ring,
-    tenants_of,
 )
 
 _FROM_ENVIRONMENT: Any = PydanticUndefined
@@ -194,26 +195,15 @@ class OIDCSettings(BaseSettings):
             raise TypeError(explanation)
 
     def checked(self) -> Self:
-        """These settings, validated again. The environment is not read.
+        """These settings, validated again: copies are not. The environment is not read.
 
         Raises ConfigurationError.
         """
-        return self._written_anew({})
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """These settings with the changes of `update`, validated. `deep` has no effect.
-
-        A copy for another issuer must set its own credentials. Raises ConfigurationError.
-        """
-        require_own_credentials(vars(self), update or {})
-        return self._written_anew(update or {})
-
-    def _written_anew(self, changes: Mapping[str, Any]) -> Self:
-        made, values = type(self).__new__(type(self)), {**vars(self), **changes}
+        made = type(self).__new__(type(self))
         try:
             # The initializer would read missing values from the environment.
             type(self).__pydantic_validator__.validate_python(
-                values, self_instance=made, by_alias=False, by_name=True
+                {**vars(self)}, self_instance=made, by_alias=False, by_name=True
             )
         except ValidationError as error:
             raise configuration_error(error, type(self).model_fields) from None

@@ -1,23 +1,29 @@
-"""The rules of single settings. Each raises ConfigurationError for an invalid value."""
+"""The rules of single settings, as validators: each returns its value or raises ConfigurationError.
+
+Several rules also read settings that are already valid, from `info.data`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
-from pydantic import SecretStr
+from pydantic import AfterValidator, SecretStr, ValidationInfo
 
-from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
-from fastapi_oidc.protocol.urls import (
-    URLFault,
-    fault_of_url,
-    is_same_origin_path,
-    travels_unencrypted,
-)
+from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
+from fastapi_oidc.protocol.jose.algorithms import require_algorithms
+from fastapi_oidc.protocol.metadata import Tenants, require_issuer_url
+from fastapi_oidc.protocol.urls import is_same_origin_path, require_url, travels_unencrypted
+from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.settings.texts import pem_or_jwk, revealed
+
+Value = TypeVar("Value")
+Settings = Mapping[str, Any]
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
-_MUST_BE_HTTPS = "must be https; allow_insecure_http permits http for local development"
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
@@ -25,17 +31,103 @@ _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
 LONGEST_LIFETIME: Final = 400 * 86_400
 """Seconds after which browsers drop every cookie (RFC 6265bis 5.5)."""
 
-CREDENTIALS = ("client_secret", "client_private_key")
-"""Credentials from one provider, which must not be sent to another."""
+
+def obeying(rule: Callable[[Any], object]) -> AfterValidator:
+    """A validator that returns the value unless `rule` raises ConfigurationError."""
+
+    def validate(value: Value) -> Value:
+        rule(value)
+        return value
+
+    return AfterValidator(validate)
 
 
-def require_base_url(base_url: str | None, *, allow_insecure_http: bool) -> str | None:
+def obeying_beside(rule: Callable[[Any, Settings], object]) -> AfterValidator:
+    """Like `obeying`, for a rule that reads other settings; skipped if one of them is invalid."""
+
+    def validate(value: Value, info: ValidationInfo) -> Value:
+        with suppress(KeyError):
+            rule(value, info.data)
+        return value
+
+    return AfterValidator(validate)
+
+
+def _allows_http(info: ValidationInfo) -> bool:
+    return bool(info.data.get("allow_insecure_http"))
+
+
+def require_issuer(issuer: str, info: ValidationInfo) -> str:
+    """Require an issuer identifier (Discovery 3)."""
+    return require_issuer_url(issuer, allow_insecure_http=_allows_http(info))
+
+
+def require_base_url(base_url: str | None, info: ValidationInfo) -> str | None:
     """Require scheme and host only; None is accepted for local development."""
-    if base_url is not None:
-        return require_origin(base_url, allow_insecure_http=allow_insecure_http)
-    if not allow_insecure_http:
+    if base_url is None and not _allows_http(info):
         raise misconfigured("is missing: redirect URIs are never made from request headers")
-    return None
+    return None if base_url is None else require_origin(base_url, info)
+
+
+def require_origin(origin: str, info: ValidationInfo) -> str:
+    """Require scheme and host as browsers write them."""
+    meant = "is scheme and host, as in https://app.example.com"
+    require_url(origin, meant, allow_insecure_http=_allows_http(info))
+    if origin.rstrip("/").count("/") != 2 or "?" in origin:
+        raise misconfigured(meant)
+    if origin != origin.lower() or _DEFAULT_PORT.search(origin):
+        raise misconfigured("must be as browsers write it: in lower case, without a default port")
+    return origin
+
+
+def require_origins(origins: Sequence[str], info: ValidationInfo) -> Sequence[str]:
+    """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
+    if any(require_origin(origin, info).endswith("/") for origin in origins):
+        raise misconfigured("an origin must not end with a slash")
+    return origins
+
+
+def require_post_logout_redirect_uri(uri: str, info: ValidationInfo) -> str:
+    """Require `route`, `none` or an absolute URL."""
+    if uri in ("route", "none"):
+        return uri
+    meant = 'must be "route", "none" or an absolute URL'
+    return require_url(uri, meant, allow_insecure_http=_allows_http(info))
+
+
+def require_no_margin(value: str | SecretStr) -> None:
+    """Refuse the space or line break that comes along when a value is copied or read from a file.
+
+    Neither a `client_id` nor a `client_secret` has line breaks (RFC 6749 A.1, A.2).
+    """
+    text = revealed(value)
+    if text is not None and text != text.strip():
+        raise misconfigured("begins or ends with a space or a line break")
+
+
+def require_idle_within(idle_timeout: int | None, settings: Settings) -> None:
+    """Require an idle timeout that a session can reach."""
+    lifetime = settings["session_lifetime"]
+    if idle_timeout is not None and idle_timeout >= lifetime:
+        raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
+
+
+def require_scope(scope: Iterable[str]) -> tuple[str, ...]:
+    """The scope with `openid` (Core 3.1.2.1), in the characters of RFC 6749 3.3."""
+    if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
+        raise misconfigured(
+            "has a value with a space, a quote or a backslash: each value is one word"
+        )
+    # A scope may contain a comma, but a standard scope between commas is in a list by mistake.
+    if any("," in token and not _STANDARD.isdisjoint(token.split(",")) for token in scope):
+        raise misconfigured("has commas: put spaces between the values")
+    return tuple(dict.fromkeys(("openid", *scope)))
+
+
+def require_path(path: str) -> None:
+    """Require a path of this application."""
+    if not is_same_origin_path(path):
+        raise misconfigured("must be a path of this application")
 
 
 def unencrypted(base_url: str | None) -> str | None:
@@ -55,83 +147,47 @@ def odd_lifetime(seconds: int) -> str | None:
     return f"it is {seconds} seconds, {seconds / 86_400:.0f} days. Is it in milliseconds?"
 
 
-def require_origin(origin: str, *, allow_insecure_http: bool) -> str:
-    """Require scheme and host as browsers write them."""
-    fault = fault_of_url(origin, allow_insecure_http=allow_insecure_http)
-    if fault is URLFault.INSECURE:
-        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
-    if fault is not None or origin.rstrip("/").count("/") != 2 or "?" in origin:
-        raise misconfigured("is scheme and host, as in https://app.example.com")
-    if origin != origin.lower() or _DEFAULT_PORT.search(origin):
-        raise misconfigured("must be as browsers write it: in lower case, without a default port")
-    return origin
+def authentication_of(method: str | None, settings: Settings) -> ClientAuthentication:
+    """The client's authentication method (Core 9); raises ConfigurationError.
 
-
-def require_origins(origins: Iterable[str], *, allow_insecure_http: bool) -> None:
-    """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
-    for origin in origins:
-        if require_origin(origin, allow_insecure_http=allow_insecure_http).endswith("/"):
-            raise misconfigured("an origin must not end with a slash")
-
-
-def require_no_margin(value: str | SecretStr | None) -> None:
-    """Refuse the space or line break that comes along when a value is copied or read from a file.
-
-    Neither a `client_id` nor a `client_secret` has line breaks (RFC 6749 A.1, A.2).
+    The default is `client_secret_basic` with a secret and `none` without.
     """
-    text = value.get_secret_value() if isinstance(value, SecretStr) else value
-    if text is not None and text != text.strip():
-        raise misconfigured("begins or ends with a space or a line break")
+    if method is None:
+        method = "none" if settings["client_secret"] is None else "client_secret_basic"
+    return client_authentication(
+        method,
+        client_id=settings["client_id"],
+        client_secret=revealed(settings["client_secret"]),
+        private_key=pem_or_jwk(revealed(settings["client_private_key"])),
+        algorithm=settings["client_assertion_algorithm"],
+        key_id=settings["client_private_key_id"],
+    )
 
 
-def require_idle_within(idle_timeout: int | None, settings: Mapping[str, Any]) -> None:
-    """Require an idle timeout that a session can reach."""
-    lifetime = settings.get("session_lifetime")
-    if idle_timeout is not None and lifetime is not None and idle_timeout >= lifetime:
-        raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
+def require_authorities(ca_file: str | None) -> None:
+    """Require a file with certificate authorities."""
+    HTTPOptions(ca_file=ca_file).verification()
 
 
-def require_scope(scope: Iterable[str]) -> None:
-    """Require the characters of RFC 6749 3.3 in each value: no space, quote or backslash."""
-    if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
-        raise misconfigured(
-            "has a value with a space, a quote or a backslash: each value is one word"
-        )
-    # A scope may contain a comma, but a standard scope between commas is in a list by mistake.
-    if any("," in token and not _STANDARD.isdisjoint(token.split(",")) for token in scope):
-        raise misconfigured("has commas: put spaces between the values")
+def require_certificate(certificate_file: str | None, settings: Settings) -> None:
+    """Require a certificate in the file, and its key there or in `client_certificate_key_file`."""
+    key_file = settings["client_certificate_key_file"]
+    HTTPOptions(
+        client_certificate_file=certificate_file, client_certificate_key_file=key_file
+    ).verification()
 
 
-def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
-    """The scope with `openid`, which makes a request one of OpenID Connect (Core 3.1.2.1)."""
-    return tuple(dict.fromkeys(("openid", *scope)))
+def tenants_of(names: Sequence[str], settings: Settings) -> Tenants | None:
+    """The allowed tenants of a shared issuer, None for any other issuer.
+
+    Raises ConfigurationError.
+    """
+    return Tenants.of(settings["issuer"], names) if names else None
 
 
-def require_post_logout_redirect_uri(uri: str, *, allow_insecure_http: bool) -> None:
-    """Require `route`, `none` or an absolute URL."""
-    if uri in ("route", "none"):
-        return
-    fault = fault_of_url(uri, allow_insecure_http=allow_insecure_http)
-    if fault is URLFault.INSECURE:
-        raise ConfigurationError(Code.CONFIGURATION_INSECURE_URL, _MUST_BE_HTTPS)
-    if fault is not None:
-        raise misconfigured('must be "route", "none" or an absolute URL')
+def algorithms_of(names: Sequence[str], settings: Settings) -> frozenset[str]:
+    """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7).
 
-
-def require_path(path: str) -> str:
-    """Require a path of this application."""
-    if not is_same_origin_path(path):
-        raise misconfigured("must be a path of this application")
-    return path
-
-
-def require_own_credentials(current: Mapping[str, object], changes: Mapping[str, object]) -> None:
-    """Require new credentials when a copy of the settings changes the issuer."""
-    if changes.get("issuer", current.get("issuer")) == current.get("issuer"):
-        return
-    missing = [name for name in CREDENTIALS if current.get(name) and name not in changes]
-    if missing:
-        raise misconfigured(
-            f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
-            "or None if it has none"
-        )
+    Raises ConfigurationError.
+    """
+    return require_algorithms(names, revealed(settings["client_secret"]))

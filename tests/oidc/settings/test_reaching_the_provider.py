@@ -42,9 +42,11 @@ def test_a_file_that_is_not_there_is_named_as_it_was_written(
     with pytest.raises(ConfigurationError) as caught:
         settings(**{option: missing})
     assert caught.value.code is Code.CONFIGURATION_KEY_UNUSABLE
-    assert caught.value.faults == (f"{option}: cannot be used: No such file or directory",)
+    assert caught.value.faults == (f"{option}: {option} cannot be used: No such file or directory",)
     monkeypatch.setenv(f"OIDC_{option.upper()}", missing)
-    with pytest.raises(ConfigurationError, match=f"OIDC_{option.upper()}: cannot be used: No such"):
+    with pytest.raises(
+        ConfigurationError, match=f"OIDC_{option.upper()}: .* cannot be used: No such"
+    ):
         settings()
 
 
@@ -57,7 +59,7 @@ def test_a_certificate_is_used_with_the_key_of_the_other_file(tmp_path: Path) ->
     alone.write_text(parts[1] + parts[2])
     settings(client_certificate_file=str(alone), client_certificate_key_file=str(key))
     for changes in ({}, {"client_certificate_key_file": str(other)}):
-        with pytest.raises(ConfigurationError, match="client_certificate_file: cannot be used"):
+        with pytest.raises(ConfigurationError, match="client_certificate_file cannot be used"):
             settings(client_certificate_file=str(alone), **changes)
 
 
@@ -76,7 +78,7 @@ def test_a_file_that_is_gone_meanwhile_is_found_when_the_instance_is_made(tmp_pa
     authority = Authority(tmp_path)
     chosen = settings(ca_file=str(authority.file))
     authority.file.unlink()
-    with pytest.raises(ConfigurationError, match="ca_file: cannot be used"):
+    with pytest.raises(ConfigurationError, match="ca_file cannot be used"):
         OIDC(chosen)
 
 
