@@ -309,9 +309,7 @@ class HTTPClient:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
-            proxy = self._connections.proxy_for(where)
-            details = {"url": where} | ({"proxy": proxy} if proxy else {})
-            failed = ProviderError(code, without(cause_of(error), sent), **details)
+            failed = ProviderError(code, without(cause_of(error), sent), url=where)
             failed.is_unsent = isinstance(error, _NOT_SENT)
             raise failed from error
         if not may_redirect:

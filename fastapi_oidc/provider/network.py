@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -77,14 +75,6 @@ class HTTPOptions:
                 )
         return context
 
-    def proxy_for(self, url: str) -> str | None:
-        """The host and port of the proxy for `url`, without credentials."""
-        try:
-            proxy = self.proxy or (_proxy_of_environment(url) if self.trust_env else None)
-            return urlsplit(proxy).netloc.rpartition("@")[2] if proxy else None
-        except ValueError:
-            return None
-
 
 @contextmanager
 def _usable(option: str) -> Iterator[None]:
@@ -95,13 +85,6 @@ def _usable(option: str) -> Iterator[None]:
         # Without the file's name, which may be the key itself by mistake.
         explanation = f"{option} cannot be used: {reason}"
         raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
-
-
-def _proxy_of_environment(url: str) -> str | None:
-    address, proxies = urlsplit(url), getproxies()
-    if proxy_bypass(address.hostname or ""):
-        return None
-    return proxies.get(address.scheme) or proxies.get("all")
 
 
 _KEEP_ALIVE: Final = 3.0
@@ -134,10 +117,6 @@ class Connections:
         except (ValueError, ImportError) as error:
             explanation = f"the proxy cannot be used: {cleaned(str(error))}"
             raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
-
-    def proxy_for(self, url: str) -> str | None:
-        """The host and port of the proxy for `url`, without credentials."""
-        return None if self._transport else self._options.proxy_for(url)
 
     async def aclose(self) -> None:
         """Close the pooled connections of this event loop. A later call opens new ones."""

@@ -1,7 +1,6 @@
 """Own authorities, client certificates, proxies: how one provider is reached."""
 
 import asyncio
-import socket
 import ssl
 from pathlib import Path
 
@@ -104,43 +103,6 @@ async def test_a_proxy_of_the_host_that_is_none_is_an_error_of_the_provider(
 def test_no_secret_of_the_options_shows() -> None:
     options = HTTPOptions(client_certificate_password="s3cret", proxy="http://u:s3cret@proxy")
     assert "s3cret" not in repr(options)
-
-
-@pytest.mark.parametrize(
-    ("environment", "url", "proxy"),
-    [
-        (
-            {"HTTPS_PROXY": "http://us:secret@proxy.test:3128"},
-            "https://op.test/x",
-            "proxy.test:3128",
-        ),
-        ({"HTTPS_PROXY": "http://proxy.test:3128"}, "http://op.test/x", None),
-        ({"ALL_PROXY": "socks5://proxy.test:1080"}, "https://op.test/x", "proxy.test:1080"),
-        ({"ALL_PROXY": "http://proxy.test", "NO_PROXY": "op.test"}, "https://op.test/x", None),
-        ({"ALL_PROXY": "http://proxy.test"}, "https://[op.test", None),
-        ({}, "https://op.test/x", None),
-    ],
-)
-def test_the_proxy_on_the_way_is_known_without_its_password(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], url: str, proxy: str | None
-) -> None:
-    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert HTTPOptions().proxy_for(url) == proxy
-    assert HTTPOptions(trust_env=False).proxy_for(url) is None
-    assert HTTPOptions(proxy="http://us:secret@own.test:1").proxy_for(url) == "own.test:1"
-
-
-async def test_a_proxy_that_does_not_answer_is_named() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        options = HTTPOptions(proxy=f"http://{address}", trust_env=False)
-        error = await failure_of("https://op.test/x", options)
-    assert error.message == f"the connection was refused (url=https://op.test/x, proxy={address})"
 
 
 @pytest.mark.parametrize("name", ["ca_file", "client_certificate_file"])
