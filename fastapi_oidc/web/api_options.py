@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
-from fastapi_oidc.protocol.client_auth import ClientSecretBasic
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
@@ -139,7 +139,7 @@ def _registration(
     client_id: str, client_secret: str, algorithms: frozenset[str] = frozenset()
 ) -> Registration:
     """A client with a secret. Without them nobody, who can read the keys of an issuer."""
-    authentication = ClientSecretBasic(client_id, client_secret)
+    authentication = ClientAuthentication("client_secret_basic", client_id, client_secret)
     return Registration(
         client_id=client_id,
         client_secret=client_secret,

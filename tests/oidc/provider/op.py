@@ -8,7 +8,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.protocol.client_auth import ClientAuthentication, ClientSecretBasic
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.provider import Network, Provider, Registration
@@ -93,7 +93,8 @@ class OP:
             Registration(
                 client_id="console",
                 client_secret="s" * 32,
-                authentication=authentication or ClientSecretBasic("console", "s" * 32),
+                authentication=authentication
+                or ClientAuthentication("client_secret_basic", "console", "s" * 32),
                 algorithms=frozenset(algorithms),
                 userinfo_algorithms=frozenset(userinfo_algorithms) if userinfo_algorithms else None,
                 assertion_audience=assertion_audience,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
-from fastapi_oidc.protocol.client_auth import ClientSecretPost, SignedAssertion
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
@@ -26,7 +26,8 @@ from tests.oidc.provider.op import ISSUER, METADATA, NOW, OP, SigningKey
 async def test_an_assertion_names_the_chosen_audience_and_is_sent_once(
     op: OP, choice: str, audience: str
 ) -> None:
-    authentication = SignedAssertion("console", Signer.of_private_key(Ed25519PrivateKey.generate()))
+    signer = Signer.of_private_key(Ed25519PrivateKey.generate())
+    authentication = ClientAuthentication("private_key_jwt", "console", signer=signer)
     provider = op.provider(
         authentication=authentication,
         assertion_audience="issuer" if choice == "issuer" else "token_endpoint",
@@ -190,7 +191,7 @@ async def made(call: str, provider: Provider) -> object:
 
 
 async def account_of(op: OP, call: str) -> str:
-    authentication = ClientSecretPost("console", SECRETS["client_secret"])
+    authentication = ClientAuthentication("client_secret_post", "console", SECRETS["client_secret"])
     with pytest.raises(OIDCError) as caught:
         await made(call, op.provider(authentication=authentication))
     return f"{caught.value} {caught.value.message}"

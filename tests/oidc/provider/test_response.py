@@ -9,7 +9,7 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.client_auth import NoSecret
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.provider import Network, Provider, Registration
 from fastapi_oidc.provider.http import OPResponse, deadline
 from tests.oidc.protocol.examples import refused
@@ -96,7 +96,7 @@ def test_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
     registration = Registration(
         client_id="console",
         client_secret=None,
-        authentication=NoSecret("console"),
+        authentication=ClientAuthentication("none", "console"),
         algorithms=frozenset({"EdDSA"}),
     )
     network = Network(httpx.MockTransport(slow))
