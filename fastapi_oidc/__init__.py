@@ -1,8 +1,6 @@
 """Sign people in to FastAPI apps with any OpenID Provider, and keep the session."""
 
-from importlib import import_module as _import_module
 from importlib.metadata import version as _version
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import (
@@ -26,6 +24,7 @@ from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.resource_server import AccessToken, Caller
 from fastapi_oidc.session.model import (
     EndReason,
     OIDCSession,
@@ -37,35 +36,17 @@ from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionSt
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.standalone_api import StandaloneAPI
 from fastapi_oidc.web.access_tokens import AccessTokenError
+from fastapi_oidc.web.api import API
 from fastapi_oidc.web.guards import oidc_locals, require_auth, require_csrf
 from fastapi_oidc.web.middleware import OIDCMiddleware
 from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestDataContext
 from fastapi_oidc.web.sessions import SessionManagementConfig
 
-if _TYPE_CHECKING:
-    from fastapi_oidc.resource_server import AccessToken, Caller
-    from fastapi_oidc.standalone_api import StandaloneAPI
-    from fastapi_oidc.web.api import API
-
 if _is_mixed():
     raise ImportError(_REMEDY)
-
-# Most applications use none of these, and they take a twentieth of the time of this import.
-_LATER = {
-    "API": "web.api",
-    "AccessToken": "resource_server",
-    "Caller": "resource_server",
-    "StandaloneAPI": "standalone_api",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_import_module(f"{__name__}.{_LATER[name]}"), name)
-
 
 __version__ = _version("fastapi-oidc-vmm")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Never, Self, Unpack, overload
+from typing import Annotated, Never, Self, Unpack, overload
 
 from starlette.requests import HTTPConnection
 from typing_extensions import TypeVar
@@ -15,11 +15,15 @@ from fastapi_oidc.flows.relying_party import IdentityContext, ResolveIdentity
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.registrations import Given, Registrations
+from fastapi_oidc.resource_server import Caller
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web.api import API
+from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.endpoints import Endpoints
 from fastapi_oidc.web.guards import (
+    FromAPI,
     FromLocals,
     Guard,
     Predicate,
@@ -37,12 +41,6 @@ from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataCon
 from fastapi_oidc.web.serving import noted
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import with_step_up
-
-if TYPE_CHECKING:
-    from fastapi_oidc.resource_server import Caller
-    from fastapi_oidc.web.api import API
-    from fastapi_oidc.web.api_options import APIOptions
-    from fastapi_oidc.web.guards import FromAPI
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -198,8 +196,6 @@ class OIDC(
 
         Raises ConfigurationError.
         """
-        from fastapi_oidc.web.api import API
-
         return API(self.registrations, self._require_auth, self._require_csrf, audience, **options)
 
     @property
