@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from typing import NamedTuple
+from operator import add
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.events import Event
-from fastapi_oidc.session.model import Frozen
+from fastapi_oidc.session.model import Frozen, OIDCSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +38,15 @@ class Refused(SessionError):
 
 
 class Use(NamedTuple):
-    """What calls have cost: their number, and the bytes of their bodies and answers.
-
-    `at` is the time of the last one, in seconds since the epoch.
-    """
+    """What calls have cost: their number, and the bytes of their bodies and answers."""
 
     calls: int = 0
     sent: int = 0
     received: int = 0
-    at: int = 0
 
     def and_of(self, other: Use) -> Use:
         """The cost of both."""
-        calls, sent, received, at = zip(self, other, strict=True)
-        return Use(sum(calls), sum(sent), sum(received), max(at))
+        return Use(*map(add, self, other))
 
 
 class Asked(Frozen):
@@ -60,42 +55,38 @@ class Asked(Frozen):
     `path` is normalised and is that below the route's URL.
     """
 
-    name: str
+    route: str
     method: str
     path: str
     url: str
     headers: tuple[tuple[str, str], ...]
 
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}{self.path}"
+
 
 class Approval(Asked):
-    """A call of `machine` that waits for its person until `until`: all that would be sent.
-
-    What its `id` names never changes, except that the person decides: `decision` is then the id of
-    the decision.
-    """
+    """A call that waits for its person until `until`: all that would be sent."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     id: str
-    machine: str
     until: int
     body: bytes = Field(repr=False)
-    decision: str = Field(default="", repr=False)
     is_approved: bool = False
 
     @property
     def facts(self) -> dict[str, str]:
         """Its members of an AccessEvent."""
-        where = {"route": self.name, "method": self.method, "path": self.path}
-        return where | {"approval": self.id}
+        return self.model_dump(include={"route", "method", "path"}) | {"approval": self.id}
 
 
 class Access(Frozen):
     """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
 
     It lasts until `until`, until it is withdrawn, and never longer than the session that gave it.
-    `waiting` are its calls that need an approval, the oldest first. `costs` are what its calls have
-    cost so far in each application that has served it. Times are in seconds since the epoch.
+    `waiting` are its calls that need an approval, the oldest first. `use` is what its calls have
+    cost, as far as it is stored. Times are in seconds since the epoch.
     """
 
     id: str
@@ -106,18 +97,16 @@ class Access(Frozen):
     routes: tuple[str, ...]
     session_id: str
     keys: tuple[str, ...] = Field(repr=False)
-    given_at: int
-    costs: tuple[tuple[str, Use], ...] = Field(default=(), repr=False)
+    use: Use = Use()
     waiting: tuple[Approval, ...] = Field(default=(), repr=False)
 
-    @property
-    def use(self) -> Use:
-        """What all its calls have cost, as far as it is stored."""
-        return self.use_beside("")
+    def is_of(self, person: Access | OIDCSession[Any]) -> bool:
+        """Whether this person has given it."""
+        return (self.issuer, self.sub) == (person.issuer, person.sub)
 
-    def use_beside(self, server: str) -> Use:
-        """What calls have cost in other applications than `server`, which knows its own cost."""
-        return reduce(Use.and_of, (cost for each, cost in self.costs if each != server), Use())
+    def asks(self, now: int) -> tuple[Approval, ...]:
+        """The calls about which the person can decide."""
+        return tuple(each for each in self.waiting if now < each.until and not each.is_approved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import aclosing
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import httpcore
 import httpx
 
 from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.broker.route import Network, Route
-from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code
-
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host and port."""
-
-CONNECT_SECONDS: Final = 10.0
-"""Seconds for the look-up of a name, and for a connection to an address."""
-
-_KEEP_ALIVE: Final = 3.0
-_MOST_CONNECTIONS: Final = 100
-
 
 _UNICAST: Final = ip_network("2000::/3")
 """All public IPv6 addresses so far. Outside are others that lead to IPv4 (RFC 4291, 6052, 7915)."""
@@ -36,35 +25,18 @@ _NEVER: Final = tuple(map(ip_network, _NEVER_WORDS.split()))
 of IPv6 (RFC 3056 and 4380), and addresses of documentation (RFC 9637).
 """
 
-_LOOK_UPS: Final[SingleFlight[tuple[str, int], Sequence[str]]] = SingleFlight()
-
 
 def is_callable(
     address: IPv4Address | IPv6Address, networks: Iterable[Network], *, encrypted: bool = True
 ) -> bool:
     """Whether an address is in a network that the route names or, `encrypted`, is public."""
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    address = getattr(address, "ipv4_mapped", None) or address
     if any(address in network for network in networks):
         return True
-    is_public = address.is_global and not address.is_multicast
-    if isinstance(address, IPv6Address) and address not in _UNICAST:
+    if not encrypted or not address.is_global or address.is_multicast:
         return False
-    return encrypted and is_public and not any(address in network for network in _NEVER)
-
-
-async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, by the system.
-
-    A look-up has a thread until it ends. So each name is looked up once at a time: while its name
-    server is silent, it has one of the threads, and not all.
-    """
-
-    async def look_up() -> Sequence[str]:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-    return await _LOOK_UPS.run((host, port), look_up)
+    is_unicast = isinstance(address, IPv4Address) or address in _UNICAST
+    return is_unicast and not any(address in network for network in _NEVER)
 
 
 class CheckedNetwork(httpcore.AnyIOBackend):
@@ -74,8 +46,8 @@ class CheckedNetwork(httpcore.AnyIOBackend):
     address itself is connected to, so a second answer of the name server changes nothing.
     """
 
-    def __init__(self, route: Route, resolve: Resolve) -> None:
-        self._route, self._resolve = route, resolve
+    def __init__(self, route: Route) -> None:
+        self._route = route
 
     async def connect_tcp(
         self, host: str, port: int, *options: Any, **named: Any
@@ -89,18 +61,19 @@ class CheckedNetwork(httpcore.AnyIOBackend):
                 failed = error
         raise failed
 
-    async def _checked(self, host: str, port: int) -> Sequence[str]:
+    async def _checked(self, host: str, port: int) -> Iterable[str]:
+        loop, encrypted = asyncio.get_running_loop(), self._route.url.startswith("https:")
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                found = await self._resolve(host, port)
-        except (OSError, UnicodeError, TimeoutError) as error:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError("the host name is not found") from error
-        encrypted = self._route.url.startswith("https:")
-        for address in map(ip_address, found):
-            if not is_callable(address, self._route.named_networks, encrypted=encrypted):
+        addresses = dict.fromkeys(str(address[0]) for *_, address in found)
+        for address in map(ip_address, addresses):
+            is_named = str(address) == host  # by the URL itself
+            if not is_named and not is_callable(address, self._route.networks, encrypted=encrypted):
                 explanation = f"{host} has an address that is not public, and the route names none"
                 raise Refused(Code.BROKER_ADDRESS, explanation)
-        return found
+        return addresses
 
 
 class Connections(httpx.AsyncHTTPTransport):
@@ -109,13 +82,13 @@ class Connections(httpx.AsyncHTTPTransport):
     Guests do not share them: what an API sends after the end of an answer is read as the next one.
     """
 
-    def __init__(self, route: Route, resolve: Resolve) -> None:
+    def __init__(self, route: Route) -> None:
         # httpx has no option for a backend. Without super() there is no other pool to fall back to.
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=route.context,
-            max_connections=_MOST_CONNECTIONS,
-            keepalive_expiry=_KEEP_ALIVE,
-            network_backend=CheckedNetwork(route, resolve),
+            route.context,
+            max_connections=None,
+            keepalive_expiry=3.0,
+            network_backend=CheckedNetwork(route),
         )
 
     async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final
 
 import httpx
-from anyio import CancelScope, move_on_after
+from anyio import CancelScope
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
+from fastapi_oidc.broker.access import Access, Approval, Limits, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
-from fastapi_oidc.broker.calls import OpenCalls
-from fastapi_oidc.broker.connections import Connections, Resolve
-from fastapi_oidc.broker.forward import Call, guest_left
+from fastapi_oidc.broker.calls import Call
+from fastapi_oidc.broker.connections import Connections
 from fastapi_oidc.broker.route import Route
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants import Actor, Detached, Grants, auth_of
 from fastapi_oidc.grants.exchanges import own_token
 from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
+
+POLL_SECONDS: Final = 1.0
+"""Seconds between two looks at the access of calls under way: the longest time for which a call
+goes on after another process has withdrawn the access or ended the session.
+"""
+
+STORE_SECONDS: Final = 5.0
+"""Seconds after which a store that does not respond ends the calls under way."""
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks for the person's decision, which any process may record."""
@@ -34,7 +41,8 @@ LOOK_SECONDS: Final = 0.5
 class GuestApp:
     """Answers the guest that has one access; the guest is known by the socket of this app.
 
-    A process has one for each access.
+    A process has one for each access. It bounds the calls, counts what they cost, and cuts them
+    when the access has ended or is not known to last.
     """
 
     def __init__(
@@ -43,61 +51,75 @@ class GuestApp:
         accesses: Accesses,
         grants: Grants,
         routes: Mapping[str, Route],
-        resolve: Resolve,
         limits: Limits,
     ) -> None:
         self._access, self._accesses, self._grants = access, accesses, grants
         self._routes = {name: routes[name] for name in access.routes if name in routes}
-        self._connections = {n: Connections(to, resolve) for n, to in self._routes.items()}
+        self._connections = {name: Connections(to) for name, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        self._server = secrets.token_urlsafe(6)
-        record = partial(accesses.record, access, self._server)
-        self.calls = OpenCalls(limits, self._judge, record)
+        self._open, self._cost = set[Call](), Use()
+        self._watch: SingleFlight[None, None] = SingleFlight()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
         if scope["type"] != "http":
             return
-        call = Call(scope, receive, send)
+        call = Call(scope, receive, send, self._limits.seconds)
         try:
-            async with self.calls.opened() as call.cut:
-                await self._pass_on(call)
+            await self._bounded(call)
         except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
             if not call.status:
-                with move_on_after(self._limits.seconds):
-                    await call.refuse(call.error)
+                await call.refuse(call.error)
         finally:
-            call.end()
-            self._record(call)
+            self._open.discard(call)
+            self._cost = self._cost.and_of(Use(1, call.sent, call.received))
+            self._watch.start(None, self._watch_calls)
+            self._announce(call)
+
+    def cut(self, because: SessionError) -> None:
+        """End all calls under way."""
+        for call in self._open:
+            call.cut(because)
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
         with CancelScope(shield=True):
             with suppress(SessionError):
-                await self.calls.record()
+                await self._record()
             for connections in self._connections.values():
                 await connections.aclose()
 
+    async def _bounded(self, call: Call) -> None:
+        """Pass a call on; raises Refused (broker.busy, broker.timeout), or why it was cut."""
+        if len(self._open) >= self._limits.concurrent:
+            raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
+        self._open.add(call)
+        self._watch.start(None, self._watch_calls)
+        with call.bound:
+            await self._pass_on(call)
+        if call.bound.cancelled_caught:
+            raise call.reason
+
     async def _pass_on(self, call: Call) -> None:
         limits, asked = self._limits, call.read(self._routes)
-        route = self._routes[asked.name]
-        if route.needs_approval(asked.method, asked.path):
-            whole = await call.whole(limits.approved_bytes)
+        route = self._routes[asked.route]
+        if route.approved.fullmatch(f"{asked.method} {asked.path}"):
+            body = await call.whole(limits.approved_bytes)
             await self._require_more()
-            await self._approved(asked, whole)
-            request = call.request_to(asked, whole)
+            waiting = self._accesses.waiting(self._access, asked, body, limits.approval_seconds)
+            await self._approved(call, waiting)
+            request = call.request_to(asked, body)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
         live = await self._require_more()  # last: a guest may send its body slowly
-        token = partial(self._token, asked.name, live)  # the one path to a session's tokens
+        token = partial(self._token, asked.route, live)  # the one path to a session's tokens
         proofs = self._grants.proofs
         # The route has judged its URL.
         auth = route.auth or auth_of(token, MIN_VALIDITY, proofs, is_insecure_allowed=True)
-        answer = await self._connections[asked.name].send(request, auth)
-        async with aclosing(answer):
-            await call.answer(answer, limits.answer_bytes)
+        async with aclosing(await self._connections[asked.route].send(request, auth)) as answer:
+            await call.pass_on(answer, limits.answer_bytes)
 
     async def _judge(self) -> tuple[Access, Live]:
         return await self._accesses.judge(self._access)
@@ -105,29 +127,28 @@ class GuestApp:
     async def _require_more(self) -> Live:
         """The session of the access; raises Refused when it has no more calls, or has ended."""
         access, live = await self._judge()
-        self.calls.require_more(access.use_beside(self._server))
+        if access.use.calls + self._cost.calls + len(self._open) > self._limits.calls:
+            raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
         return live
 
-    async def _approved(self, asked: Asked, body: bytes) -> None:
-        """Return when the person has approved the call with this body; raises Refused."""
-        seconds, loop = self._limits.approval_seconds, asyncio.get_running_loop()
-        ends = loop.time() + seconds
-        approval = self._accesses.approval_of(self._access, asked, body, int(seconds))
-        told = f"{asked.method} {asked.name}{asked.path} waits"
-        found: Approval | None = approval
+    async def _approved(self, call: Call, waiting: Approval) -> None:
+        """Return when the person has approved the call; raises Refused and ClientDisconnect."""
         try:
-            await self._accesses.ask(self._access, approval)
-            name = EventName.ACCESS_APPROVAL_ASKED
-            self._accesses.announce(name, self._access, told, **approval.facts)
-            while found is not None and not found.decision and loop.time() < ends:
+            await self._accesses.ask(self._access, waiting)
+            while not await self._is_approved(waiting.id):
                 await asyncio.sleep(LOOK_SECONDS)
-                access, _ = await self._judge()
-                found = next((each for each in access.waiting if each.id == approval.id), None)
-        finally:  # a guest that leaves while it is asked for may be stored as waiting
+                if await call.request.is_disconnected():
+                    raise ClientDisconnect
+        finally:
             with CancelScope(shield=True):
-                await self._accesses.forget(self._access, approval)
-        if found is None or not found.is_approved:
-            raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
+                await self._accesses.settle(self._access, waiting)
+
+    async def _is_approved(self, id: str) -> bool:
+        (access, _), now = await self._judge(), self._party.clock.now()
+        for each in access.waiting:
+            if each.id == id and now < each.until:
+                return each.is_approved
+        raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
     async def _token(self, name: str, live: Live, needed: Needed) -> IssuedToken:
         route = self._routes[name]
@@ -142,12 +163,30 @@ class GuestApp:
         self._tokens[name] = token
         return token
 
-    def _record(self, call: Call) -> None:
-        """Announce a call, and count it."""
-        self.calls.count(Use(1, call.sent, call.received, self._party.clock.now()))
+    def _announce(self, call: Call) -> None:
         code, facts = call.error.code if call.error else None, call.facts()
         told = ", ".join(f"{name} {value}" for name, value in facts.items())
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
+
+    async def _record(self) -> None:
+        """Store the costs that are not stored, unless the store fails; raises SessionError."""
+        cost, self._cost = self._cost, Use()
+        if cost.calls:
+            await self._accesses.record(self._access, cost)
+
+    async def _watch_calls(self) -> None:
+        """Judge the access while calls are under way, and store what they cost."""
+        error = SessionError(Code.SESSION_STORE_UNAVAILABLE, "the access is not known to last")
+        try:
+            while self._open or self._cost.calls:
+                await asyncio.sleep(POLL_SECONDS)
+                async with asyncio.timeout(STORE_SECONDS):
+                    await self._record()
+                    await self._judge()
+        except SessionError as failed:
+            error = failed
+        finally:  # whatever has ended the watch, no call goes on without it
+            self.cut(error)
 
 
 class _Holder(Detached):
@@ -169,5 +208,5 @@ def _as_refusal(error: Exception) -> OIDCError:
     if isinstance(error, OIDCError):
         return error
     if isinstance(error, ClientDisconnect):
-        return guest_left()
+        return Refused(Code.BROKER_REQUEST, "the guest has closed the connection")
     return Refused(Code.BROKER_UNREACHABLE, type(error).__name__)

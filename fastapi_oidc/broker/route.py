@@ -1,29 +1,26 @@
-"""What one name in a guest stands for."""
+"""What one name in a guest stands for, and the calls that it allows (RFC 3986 6.2.2)."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl
 
 import httpx
 
-from fastapi_oidc.broker.access import Access
-from fastapi_oidc.broker.paths import loosely, normalised, pattern_of, readings, require_call
-from fastapi_oidc.errors import ConfigurationError, misconfigured
+from fastapi_oidc.broker.access import Access, Refused
+from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.protocol.downstream import ActorToken, Target
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url
+from fastapi_oidc.protocol.urls import fault_of_url, travels_unencrypted
 
 Network: TypeAlias = IPv4Network | IPv6Network
 Actor: TypeAlias = Callable[[Access], Coroutine[Any, Any, ActorToken]]
 """Returns the token that says that a machine acts (RFC 8693 2.1)."""
-
-_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 
 _WORDS: Final = (
     "accept accept-encoding accept-language content-encoding content-language content-type "
@@ -44,114 +41,104 @@ HOP_BY_HOP: Final = frozenset(_HOP_WORDS.split())
 _NEVER_WORDS: Final = "authorization content-length cookie dpop expect forwarded host set-cookie"
 _NEVER_PASSED: Final = HOP_BY_HOP.union(_NEVER_WORDS.split())
 
+_PATH: Final = re.compile(r"/(?:[\w\-.~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED: Final = re.compile(r"[\w\-.~]", re.ASCII)
+_DISGUISED: Final = re.compile(
+    r"%(?:2F|5C|[01][0-9A-F]|7F|25(?:2E|2F|5C))|//|/\.\.?;", re.IGNORECASE
+)
+"""What servers read in different ways: encoded slashes, control characters, a dot or slash that is
+encoded twice, empty segments, and dot segments with a parameter.
+"""
+_CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ (/.*)")
+"""An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path."""
 
-@dataclass(frozen=True, kw_only=True)
+
 class Route:
     """An API at `url`, and the calls of it that a guest may make.
 
-    `allow` lists methods with paths below `url`, such as "GET /events/*": `*` is one segment, and a
-    final `**` one or more. Calls that match `approve`, too, wait for the person. `headers` are
-    further request headers that pass.
+    `allow` lists methods with paths below `url`, such as "GET /events/*": `*` is a part of one
+    segment, and `**` any number of segments. Those that `approve` repeats wait for the person.
+    `headers` are further request headers that pass.
 
     `audience`, `resource` and `scope` select one of the `downstream_apis`, as in `oidc.auth`;
     `own_token` sends the session's own token instead, and `auth` replaces the person's token.
     `actor` returns the actor token of a machine for a token exchange (RFC 8693 4.1).
 
-    `url` begins with https, unless it has a private address or `networks`: only those networks (as
-    "10.0.0.0/8") and public addresses are called. Raises ConfigurationError.
+    `url` begins with https, unless it is on this host or `networks` are given. A name is called at
+    public addresses and those in `networks` (as "10.0.0.0/8"). Raises ConfigurationError.
     """
 
-    url: str
-    allow: Sequence[str]
-    approve: Sequence[str] = ()
-    audience: str | None = None
-    resource: str | None = None
-    scope: str | Sequence[str] = ()
-    own_token: bool = False
-    auth: httpx.Auth | None = field(default=None, repr=False)
-    actor: Actor | None = None
-    headers: Sequence[str] = ()
-    networks: Sequence[str] = ()
-    verify: ssl.SSLContext | bool = True
-
-    target: Target = field(init=False, repr=False)
-    named_networks: tuple[Network, ...] = field(init=False, repr=False)
-    passed: frozenset[str] = field(init=False, repr=False)
-    allowed: re.Pattern[str] = field(init=False, repr=False)
-    approved: re.Pattern[str] = field(init=False, repr=False)
-    context: ssl.SSLContext = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Parse every member."""
-        for name in ("allow", "approve", "headers", "networks"):
-            if isinstance(getattr(self, name), str):
-                raise _invalid(f"{name} is a list of texts")
-        headers = {name.lower() for name in self.headers}
-        for name in headers:
-            if name in _NEVER_PASSED or not _HEADER.fullmatch(name):
-                raise _invalid(f"a header that cannot pass: {name}")
-        target = Target(audience=self.audience, resource=self.resource, scope=self.scope)
-        if [not target.is_empty, self.own_token, self.auth is not None].count(True) != 1:
+    def __init__(
+        self,
+        url: str,
+        *,
+        allow: Sequence[str],
+        approve: Sequence[str] = (),
+        audience: str | None = None,
+        resource: str | None = None,
+        scope: str | Sequence[str] = (),
+        own_token: bool = False,
+        auth: httpx.Auth | None = None,
+        actor: Actor | None = None,
+        headers: Sequence[str] = (),
+        networks: Sequence[str] = (),
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        self.target = Target(audience=audience, resource=resource, scope=scope)
+        if [not self.target.is_empty, own_token, auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
-        if not isinstance(self.auth, httpx.Auth | None):
-            raise _invalid("auth is an httpx.Auth, such as httpx.BasicAuth(...)")
-        if self.actor is not None and target.is_empty:
-            raise _invalid("actor is for a token of a downstream API")
-        if not self.allow:
-            raise _invalid("allow is empty, so no call could pass")
-        set_once = object.__setattr__
-        set_once(self, "target", target)
-        set_once(self, "named_networks", _networks_of(self.url, self.networks))
-        set_once(self, "url", _base_of(self.url, self.named_networks))
-        set_once(self, "context", httpx.create_ssl_context(self.verify, trust_env=False))
-        set_once(self, "passed", _PASSED | headers)
-        set_once(self, "allowed", pattern_of(map(require_call, self.allow)))
-        set_once(self, "approved", pattern_of(map(loosely, map(require_call, self.approve))))
-        allow = [*map(loosely, self.allow)]
-        for call in map(loosely, self.approve):  # a misspelled one would pass without the person
-            one, all_allowed = pattern_of([call]), pattern_of(allow)
-            if not all_allowed.fullmatch(call) and not any(map(one.fullmatch, allow)):
-                raise _invalid(f"approve has {call!r}, which matches no call of allow")
-
-    def allows(self, method: str, path: str) -> bool:
-        """Whether a guest may make this call; `path` is normalised."""
-        return self.allowed.fullmatch(f"{method} {path}") is not None
-
-    def needs_approval(self, method: str, path: str) -> bool:
-        """Whether the call waits for the person, also if only some APIs would read it so."""
-        return any(map(self.approved.fullmatch, readings(f"{method} {path}")))
+        if not set(approve) <= set(allow):  # a misspelled one would pass without the person
+            raise _invalid("approve has a call that allow has not")
+        is_private = bool(networks) or not travels_unencrypted(url)
+        if fault_of_url(url, allow_insecure_http=is_private) or "?" in url:
+            raise _invalid("url must begin with https, and have no user, query and fragment")
+        self.url, self.networks = url.rstrip("/"), [*map(ip_network, networks)]
+        self.allow, self.approve, self.auth, self.actor = allow, approve, auth, actor
+        self.context = httpx.create_ssl_context(verify, trust_env=False)
+        self.passed = _PASSED.union(map(str.lower, headers)) - _NEVER_PASSED
+        self.allowed, self.approved = pattern_of(allow), pattern_of(approve)
 
 
-def require_name(name: str) -> None:
-    """Raise ConfigurationError unless a guest can ask for this name."""
-    if not _NAME.fullmatch(name):
-        raise _invalid(f"{name!r} is no host name in lower case")
+def pattern_of(calls: Sequence[str]) -> re.Pattern[str]:
+    """The pattern of texts such as "GET /events/1" that one of `calls` allows.
+
+    Raises ConfigurationError for what could never match.
+    """
+    for call in calls:
+        found = _CALL.fullmatch(call)
+        with suppress(Refused):
+            if found is not None and normalised(found[1].encode()) == found[1]:
+                continue
+        raise _invalid(f'{call!r} is no method and normalised path, such as "GET /events/*"')
+    escaped = "|".join(map(re.escape, calls))
+    return re.compile(escaped.replace(r"\*\*", ".+").replace(r"\*", "[^/]+"))
 
 
-def _networks_of(url: str, networks: Sequence[str]) -> tuple[Network, ...]:
-    """The networks, and the address that the URL itself names."""
-    try:
-        named = [ip_network(urlsplit(url).hostname or "")]
-    except ValueError:
-        named = []
-    try:
-        return (*named, *map(ip_network, networks))
-    except ValueError as error:
-        raise _invalid(str(error)) from None
+def normalised(raw: bytes) -> str:
+    """The path with its escapes and dot segments resolved; raises Refused (broker.request).
+
+    The result is what is matched and what is sent.
+    """
+    path = raw.decode("latin-1")
+    if not _PATH.fullmatch(path):
+        raise Refused(Code.BROKER_REQUEST, "the path is no path of RFC 3986")
+    path = _ESCAPE.sub(_unescaped, path)
+    if _DISGUISED.search(path):
+        raise Refused(Code.BROKER_REQUEST, "servers would read the path in different ways")
+    ends = "/" if path.endswith(("/", "/.", "/..")) else ""
+    return posixpath.normpath(path).rstrip("/") + ends or "/"
 
 
-def _base_of(url: str, networks: Sequence[Network]) -> str:
-    """The URL without a slash at its end."""
-    is_private = any(not network.is_global for network in networks)
-    fault = fault_of_url(url, allow_insecure_http=is_private)
-    if fault is URLFault.INSECURE:
-        raise _invalid("url must begin with https: tokens are sent there")
-    if fault is not None or "?" in url:
-        raise _invalid("url must have a host, and no user, query and fragment")
-    path = urlsplit(url).path.rstrip("/")
-    if path and normalised(path.encode()) != path:
-        raise _invalid("the path of url is not normalised")
-    return url.rstrip("/")
+def _unescaped(escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return character if _UNRESERVED.match(character) else escape[0].upper()
+
+
+def require_no_token(query: str) -> None:
+    """Refuse a token in the query (RFC 6750 2.3): it would compete with the one that is sent."""
+    if "access_token" in dict(parse_qsl(query, keep_blank_values=True)):
+        raise Refused(Code.BROKER_REQUEST, "the query has a token")
 
 
 def _invalid(explanation: str) -> ConfigurationError:

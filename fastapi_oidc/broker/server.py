@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import fcntl
 import logging
 import os
 import socket
-import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from anyio import CancelScope
@@ -18,7 +16,7 @@ from starlette.types import ASGIApp
 
 try:
     from uvicorn import Config
-    from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+    from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
 except ModuleNotFoundError as missing:
     explanation = "the broker needs: pip install 'fastapi-oidc-vmm[broker]'"
@@ -48,23 +46,13 @@ class _Connection(H11Protocol):
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; as a part of a call that is under way, it ends that call."""
-        if _is_over(self.cycle):
-            super().send_400_response(msg)
-        else:
-            self.transport.abort()
-
-
-def _is_over(cycle: RequestResponseCycle | None) -> bool:
-    return cycle is None or cycle.response_complete
-
 
 @asynccontextmanager
 async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator[None]:
     """Serve `app` at `path` within the block, and break off what is under way at its end."""
     config = Config(app, ws="none", log_config=None, proxy_headers=False)
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
+    file = os.lstat(path)
     server = await loop.create_unix_server(
         lambda: _Connection(config, state), sock=listener, start_serving=False
     )
@@ -72,9 +60,9 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
         await server.start_serving()  # a cancellation here ends it
         yield
     finally:
-        # First: as long as this process listens, no other one takes the path.
         with suppress(FileNotFoundError):
-            os.unlink(path)
+            if os.path.samestat(file, os.lstat(path)):  # else another server has replaced it
+                os.unlink(path)
         server.close()
         for connection in [*state.connections]:
             connection.transport.abort()
@@ -84,47 +72,16 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
 
 
 def _listener(path: str, owner: Owner | None) -> socket.socket:
-    """A socket at `path`, which listens, and which only its owner can open."""
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+    """A socket that only its owner can open, in the place of one that is there."""
+    if Path(path).is_socket():
+        os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)
     try:
-        # Otherwise two processes that find a dead socket could remove each other's new one.
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_dead(path)
         os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
         listener.bind(path)
-        if owner is not None:
-            _give(path, owner)
-        listener.listen()  # from now on it is not dead
-    except OSError as error:
+        if owner is not None:  # who owns the folder may have put a link to another file there
+            os.chown(path, *owner, follow_symlinks=False)
+    except OSError:
         listener.close()
-        is_held = isinstance(error, BlockingIOError)
-        told = "another process makes a socket in this folder" if is_held else error.strerror
-        raise OSError(error.errno, told, path) from error  # `bind` names no path
-    finally:
-        os.close(folder)  # and unlock
+        raise
     return listener
-
-
-def _give(path: str, owner: Owner) -> None:
-    """Change the socket's owner; who owns its folder may have put a link to another file there."""
-    found = os.open(path, os.O_PATH | os.O_NOFOLLOW)
-    try:
-        if not stat.S_ISSOCK(os.fstat(found).st_mode):
-            raise FileExistsError(errno.EEXIST, "another file has replaced the socket", path)
-        os.chown(f"/proc/self/fd/{found}", *owner)
-    finally:
-        os.close(found)
-
-
-def _remove_dead(path: str) -> None:
-    """Remove a socket to which nobody listens; any other file stays, and `bind` fails."""
-    # A server that is busy or stopped has a full queue: BlockingIOError, and it is not dead.
-    with suppress(FileNotFoundError, BlockingIOError), socket.socket(socket.AF_UNIX) as probe:
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            return
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)

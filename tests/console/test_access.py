@@ -122,7 +122,7 @@ def test_a_guest_calls_an_api_as_its_person_and_has_no_token(trail: Trail, carol
     carol.click("Give access", sees="Carol Operator has given it calendar.internal until")
     assert "No call yet." in carol.text
     carol.click("curl http://calendar.internal/events", sees="HTTP/1.1 200")
-    carol.open_until("1 call, the last one just now ; 0 B sent, 2 B received.", GUEST)
+    carol.open_until("1 call; 0 B sent, 2 B received.", GUEST)
     carol.click("Search the guest for tokens", sees="Output No token was found.")
     planted = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYXJvbCJ9."
     carol.click("Run", {"command": f'echo {planted} > "$CURL_HOME/token"'})

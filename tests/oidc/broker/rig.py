@@ -12,8 +12,6 @@ import httpx
 
 from fastapi_oidc import Clock, DownstreamAPI, MemoryStore, OIDCSession
 from fastapi_oidc.broker import Access, AccessEvent, Broker, Limits, Route, Use
-from fastapi_oidc.broker.connections import Resolve, resolved
-from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import DevResource, DevUser
 from tests.oidc.broker.apis import Api, serving
 from tests.oidc.broker.guests import NAME, Guest
@@ -82,8 +80,6 @@ async def rigged(
     world: World | None = None,
     api: Api | None = None,
     limits: Limits | None = None,
-    *,
-    resolve: Resolve = resolved,
     **route: Any,
 ) -> AsyncIterator[Rig]:
     """A guest that may call the API as Alice for two hours."""
@@ -93,25 +89,12 @@ async def rigged(
     with TemporaryDirectory() as folder:
         async with serving(api or Api()) as api:
             routes = {NAME: route_to(api, **route)}
-            broker = Broker(world.oidc, routes, limits=limits, resolve=resolve)
+            broker = Broker(world.oidc, routes, limits=limits)
             access = await broker.give(session, to="m1", routes=[NAME], until=TWO_HOURS)
             path = Path(folder, "vsock_8080")  # as `machine.vsock_path` returns it
             async with broker.serve(access, path):
                 yield Rig(world, browser, session, broker, api, access, Guest(str(path)))
             await broker.aclose()
-
-
-class LossyStore(MemoryStore):
-    """Loses the reply of the next change of an access, and repeats the command as Redis does."""
-
-    loses = False
-
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
-        found = await super().swap(key, before, after)
-        if self.loses and found is None and "access:" in key:
-            self.loses = False
-            return await super().swap(key, before, after)
-        return found
 
 
 def store_of(rig: Rig) -> Any:

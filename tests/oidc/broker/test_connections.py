@@ -5,14 +5,13 @@ import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fastapi_oidc.broker.connections import is_callable, resolved
+from fastapi_oidc.broker.connections import is_callable
 from tests.oidc.broker.apis import Api, says, serving
 from tests.oidc.broker.rig import rigged
-from tests.oidc.flows.steps import until
-from tests.oidc.interleaving import Gate
 from tests.oidc.provider.certificates import Authority, listening_with_tls
 from tests.oidc.provider.test_options import answers
 
@@ -45,18 +44,25 @@ def test_a_mapped_address_is_the_address_inside() -> None:
 class Names:
     """A name server whose answers change; the last one stays."""
 
-    def __init__(self, *answers: Sequence[str]) -> None:
-        self.answers = list(answers)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Sequence[str]) -> None:
+        self.answers, loop = list(answers), asyncio.get_running_loop()
+        self.look_up = loop.getaddrinfo
+        monkeypatch.setattr(loop, "getaddrinfo", self)
 
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+    async def __call__(self, host: str, port: int, **options: Any) -> list[Any]:
+        if host != "calendar.test":
+            return await self.look_up(host, port, **options)
+        found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return [(0, 0, 0, "", (address, port)) for address in found]
 
 
-async def test_the_checked_address_is_connected_to_and_a_rebound_name_is_refused() -> None:
-    names = Names(["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "169.254.169.254"])
+async def test_the_checked_address_is_connected_to_and_a_rebound_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Names(monkeypatch, ["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "169.254.169.254"])
     async with serving(Api(says(b"", "200 OK", "Connection: close"))) as api:
         url = f"http://calendar.test:{api.port}"
-        async with rigged(url=url, networks=LOOPBACK, resolve=names) as rig:
+        async with rigged(url=url, networks=LOOPBACK) as rig:
             assert (await rig.guest.get()).status_code == 200, "by the address that listens"
             refused = await rig.guest.get()
             assert (refused.status_code, refused.text[:15]) == (502, "broker.address:")
@@ -64,31 +70,14 @@ async def test_the_checked_address_is_connected_to_and_a_rebound_name_is_refused
 
 
 @pytest.mark.parametrize("answer", [[], ["127.0.0.3"]])
-async def test_a_name_without_an_address_is_unreachable(answer: list[str]) -> None:
+async def test_a_name_without_an_address_is_unreachable(
+    answer: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = "http://calendar.test:9"
-    async with rigged(url=url, networks=LOOPBACK, resolve=Names(answer)) as rig:
+    Names(monkeypatch, answer)
+    async with rigged(url=url, networks=LOOPBACK) as rig:
         refused = await rig.guest.get()
         assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")
-
-
-async def test_a_silent_name_server_costs_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, asked = Gate(), list[str]()
-
-    async def getaddrinfo(host: str, *_: object, **__: object) -> list[object]:
-        asked.append(host)
-        await gate.passed()
-        return [(None, None, None, None, ("127.0.0.1", 80))]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    first = asyncio.create_task(resolved("calendar.test", 80))
-    await gate.until_reached()
-    first.cancel()  # its guest has left, and the thread is still busy
-    others = [asyncio.create_task(resolved("calendar.test", 80)) for _ in range(16)]
-    other = asyncio.create_task(resolved("mail.test", 80))
-    await until(lambda: "mail.test" in asked)
-    gate.opened.set()
-    assert {*map(tuple, await asyncio.gather(*others, other))} == {("127.0.0.1",)}
-    assert asked == ["calendar.test", "mail.test"]
 
 
 async def test_the_system_resolves_names() -> None:
@@ -100,12 +89,15 @@ async def test_the_system_resolves_names() -> None:
             assert (await rig.guest.get()).text.startswith("broker.address:")
 
 
-async def test_the_certificate_is_checked_for_the_name(tmp_path: Path) -> None:
+async def test_the_certificate_is_checked_for_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = Authority(tmp_path)
     trusts = ssl.create_default_context(cafile=authority.file)
     async with listening_with_tls(answers, authority.issue("server")) as server:
         async with rigged(url=server.url, verify=trusts) as rig:
             assert (await rig.guest.get()).text == "ok"
-        url, names = server.url.replace("127.0.0.1", "calendar.test"), Names(["127.0.0.1"])
-        async with rigged(url=url, networks=LOOPBACK, verify=trusts, resolve=names) as rig:
+        url = server.url.replace("127.0.0.1", "calendar.test")
+        Names(monkeypatch, ["127.0.0.1"])
+        async with rigged(url=url, networks=LOOPBACK, verify=trusts) as rig:
             assert (await rig.guest.get()).text.startswith("broker.unreachable:")

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import SessionError
-from fastapi_oidc.broker import calls
+from fastapi_oidc.broker import guest
 from fastapi_oidc.testing import TokensIssued
 from tests.oidc.broker.apis import Api
 from tests.oidc.broker.rig import TWO_HOURS, Rig, broker_world, rigged, store_of
@@ -56,13 +56,13 @@ async def test_a_stream_that_is_open_is_cut(end: End, code: str) -> None:
 
 
 async def test_a_body_that_outlasts_the_access_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
     async with rigged() as rig:
         assert (await rig.guest.get()).status_code == 200, "the process has a token"
 
         async def body() -> AsyncIterator[bytes]:
             yield b"sl"
-            await until(lambda: bool(rig.broker.app(rig.access).calls._open))
+            await until(lambda: bool(rig.broker.app(rig.access)._open))
             await rig.world.oidc.revoke(sub="alice")
             yield b"ow"
 
@@ -74,7 +74,7 @@ async def test_a_body_that_outlasts_the_access_is_not_sent(monkeypatch: pytest.M
 async def test_a_withdrawal_cuts_at_once_here_also_while_the_store_is_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
     stream = Stream()
     async with rigged(api=Api(stream)) as rig, streaming(rig.guest) as parts:
         monkeypatch.setattr(store_of(rig), "swap", _down)

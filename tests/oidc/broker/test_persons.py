@@ -1,6 +1,5 @@
 """One machine, one person; and what a person can give."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -86,57 +85,11 @@ def test_sessions_in_cookies_are_refused_with_a_sentence() -> None:
     assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
 
 
-SOME = rf"routes of broker.give are some of \['{NAME}'\]"
-WRONG: list[tuple[Given, str]] = [
-    ({"routes": ["calender.internal"]}, SOME),
-    ({"routes": []}, SOME),
-    ({"until": timedelta(0)}, "until of broker.give has passed"),
-    ({"until": datetime(2000, 1, 1, tzinfo=UTC)}, "until of broker.give has passed"),
-    ({"to": ""}, "to of broker.give is the name of a machine"),
-]
-
-
-UNCLEAR_ENDS = [
-    (3600, "until of broker.give must be timedelta or datetime, not int"),
-    (datetime(2100, 1, 1), "until of broker.give needs a time zone"),
-]
-
-
-async def test_what_nobody_can_give_is_refused() -> None:
+@pytest.mark.parametrize("routes", [[], ["calender.internal"], NAME])
+async def test_what_nobody_can_give_is_refused(routes: list[str]) -> None:
     async with rigged() as rig:
-        right: Given = {"to": "m2", "routes": [NAME], "until": TWO_HOURS}
-        for wrong, fault in WRONG:
-            with pytest.raises(ConfigurationError, match=fault):
-                await rig.broker.give(rig.session, **right | wrong)
-        with pytest.raises(TypeError, match=r"routes of broker.give is a list: routes=\['"):
-            await rig.broker.give(rig.session, **right | {"routes": NAME})
-        for unclear, fault in UNCLEAR_ENDS:
-            with pytest.raises(TypeError, match=fault):
-                await rig.broker.give(rig.session, **right | {"until": unclear})
-        until = datetime.fromtimestamp(rig.world.time.now + 60, UTC)
-        access = await rig.broker.give(rig.session, **right | {"until": until})
-        assert access.until == rig.world.time.now + 60
-
-
-@pytest.mark.parametrize("method", ["give", "withdraw", "check", "access_of", "app"])
-async def test_a_value_of_another_kind_is_a_mistake(method: str) -> None:
-    async with rigged() as rig:
-        options: Given = {"to": "m", "routes": [], "until": TWO_HOURS} if method == "give" else {}
-        with pytest.raises(TypeError, match="must be"):
-            await getattr(rig.broker, method)({"sub": "alice"}, **options)
-
-
-@pytest.mark.parametrize(
-    ("oidc", "routes", "fault"),
-    [
-        ({}, {}, "oidc of Broker must be OIDC, not dict"),
-        (None, ["calendar.internal"], "routes of Broker must be Mapping, not list"),
-        (None, {"calendar": "https://a.test"}, "the route 'calendar' of Broker must be Route, not"),
-    ],
-)
-def test_a_broker_of_something_else_says_what_it_takes(oidc: Any, routes: Any, fault: str) -> None:
-    with pytest.raises(TypeError, match=fault):
-        Broker(broker_world("memory").oidc if oidc is None else oidc, routes)
+        with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
+            await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
 
 
 WRONG_ROUTES: list[Given] = [
@@ -144,21 +97,12 @@ WRONG_ROUTES: list[Given] = [
     {"url": "http://93.184.216.34"},
     {"url": "ftp://calendar.test"},
     {"url": "https://"},
-    {"url": "https://[::1"},
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
-    {"url": "https://calendar.test/a/../b"},
     {"allow": "GET /events"},
     {"approve": ["POST events"]},
-    {"headers": ["Authorization"]},
-    {"headers": ["Connection"]},
-    {"headers": ["two words"]},
-    {"networks": ["10.0.0.1/8"]},
-    {"networks": "10.0.0.0/8"},
     {"resource": None},
     {"own_token": True},
-    {"resource": None, "own_token": True, "actor": print},
-    {"resource": None, "auth": "Bearer x"},
 ]
 
 
@@ -168,13 +112,6 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
     Route(**right)
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         Route(**right | wrong)
-
-
-@pytest.mark.parametrize("name", ["Calendar.internal", "a b", "calendar.internal:80", "", "-a"])
-def test_a_name_that_no_guest_could_ask_for_is_refused(name: str) -> None:
-    route = Route(url="https://calendar.test", allow=["GET /"], own_token=True)
-    with pytest.raises(ConfigurationError, match="host name"):
-        Broker(broker_world().oidc, {name: route})
 
 
 def test_a_route_for_an_api_that_is_not_configured_is_refused() -> None:

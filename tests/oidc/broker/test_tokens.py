@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import ConfigurationError, DownstreamAPI
-from fastapi_oidc.broker import Access, Broker, calls
+from fastapi_oidc.broker import Access, Broker, guest
 from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
 from fastapi_oidc.protocol.jose import base64url
 from fastapi_oidc.testing import DevClient, ServerError, TokensIssued
@@ -42,7 +42,7 @@ async def test_a_token_is_exchanged_once_for_many_calls() -> None:
 async def test_a_call_reads_the_store_once_and_waits_for_no_write(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(calls, "POLL_SECONDS", 1000)
+    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
     async with rigged() as rig:
         await rig.guest.get()
         store, reads = store_of(rig), list[object]()

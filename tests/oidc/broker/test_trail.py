@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from fastapi_oidc.broker import AccessEvent
-from fastapi_oidc.broker.forward import Call
+from fastapi_oidc.broker.calls import Call
 from tests.oidc.broker.apis import Api, says
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
@@ -49,7 +49,9 @@ async def test_giving_and_withdrawing_are_events() -> None:
 async def test_a_bad_chunk_ends_its_call_and_is_no_other_one() -> None:
     async with rigged() as rig:
         head = f"POST /events HTTP/1.1\r\nHost: {NAME}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        assert await rig.guest.writes(head.encode() + b"5\r\nhello\r\n", b"ZZ\r\n") == b""
+        answer = await rig.guest.writes(head.encode() + b"5\r\nhello\r\n", b"ZZ\r\n")
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1") == 1
         await until(lambda: bool(rig.trail))
         assert [(event.path, event.code) for event in rig.trail] == [("/events", "broker.request")]
         assert not rig.api.received

@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fastapi_oidc import Code, SessionError
-from fastapi_oidc.broker import Limits, Refused, Use
-from fastapi_oidc.broker.calls import POLL_SECONDS, UNSURE_SECONDS, OpenCalls
+from fastapi_oidc.broker import Access, Limits, Refused, Use
+from fastapi_oidc.broker.calls import Call
+from fastapi_oidc.broker.guest import POLL_SECONDS, STORE_SECONDS, GuestApp
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 WITHDRAWN = Refused(Code.BROKER_WITHDRAWN)
 DOWN = SessionError(Code.SESSION_STORE_UNAVAILABLE)
+ACCESS = Access(id="1", machine="m1", issuer="", sub="", until=0, routes=(), session_id="", keys=())
 
 
 @pytest.fixture
@@ -26,123 +28,104 @@ def run() -> Iterator[Run]:
 class Store:
     """Says that an access has ended, fails, or is silent, from one time of the loop to another."""
 
+    party = None
+
     def __init__(
         self, error: Exception | None = None, *, at: float = 0, until: float = 1e9
     ) -> None:
         self.error, self.at, self.until = error, at, until
-        self.judged, self.recorded = list[float](), list[Use]()
+        self.judged, self.recorded, self.told = list[float](), list[Use](), list[Any]()
 
-    async def judge(self) -> None:
+    async def judge(self, _: Access) -> None:
         now = asyncio.get_running_loop().time()
         self.judged.append(now)
         if self.at <= now < self.until and self.error is not None:
             raise self.error
 
-    async def record(self, cost: Use) -> None:
-        await self.judge()
+    async def record(self, access: Access, cost: Use) -> None:
+        await self.judge(access)
         self.recorded.append(cost)
 
-    def calls(self, **limits: Any) -> OpenCalls:
-        return OpenCalls(Limits(**{"seconds": 3600} | limits), self.judge, self.record)
+    def announce(self, *_: object, code: Code | None, **__: object) -> None:
+        self.told.append(code)
+
+    def app(self, length: float, **limits: Any) -> "Sleeping":
+        bounds = Limits(**{"seconds": 3600} | limits)
+        app = Sleeping(ACCESS, cast("Any", self), cast("Any", None), {}, bounds)
+        app.length = length
+        return app
+
+
+class Sleeping(GuestApp):
+    """Each call takes a time."""
+
+    length: float
+
+    async def _pass_on(self, call: Call) -> None:
+        await asyncio.sleep(self.length)
+
+    async def call(self) -> float:
+        """How long a call goes on."""
+        began = (loop := asyncio.get_running_loop()).time()
+        await self({"type": "http", "headers": []}, None, _nowhere)  # type: ignore[arg-type]
+        return loop.time() - began
+
+
+async def _nowhere(_: object) -> None:
+    pass
 
 
 class Silent(Store):
     """Never responds."""
 
-    async def judge(self) -> None:
+    async def judge(self, _: Access) -> None:
         await asyncio.Event().wait()
-
-
-async def length_of_call(store: Store, seconds: float) -> float:
-    """How long a call of `seconds` goes on."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    try:
-        async with store.calls().opened():
-            await asyncio.sleep(seconds)
-    except SessionError:
-        pass
-    return loop.time() - began
 
 
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.999, 5.5])
 def test_an_end_elsewhere_cuts_a_call_within_the_bound(run: Run, at: float) -> None:
-    assert at <= run(length_of_call(Store(WITHDRAWN, at=at), 100)) <= at + POLL_SECONDS
-
-
-def test_a_short_outage_cuts_nothing(run: Run) -> None:
-    store = Store(DOWN, at=1, until=1 + UNSURE_SECONDS - POLL_SECONDS)
-    assert run(length_of_call(store, 30)) == 30
+    store = Store(WITHDRAWN, at=at)
+    assert at <= run(store.app(100).call()) <= at + POLL_SECONDS
+    assert store.told == [Code.BROKER_WITHDRAWN]
 
 
 @pytest.mark.parametrize("error", [DOWN, RuntimeError()])
-def test_a_long_outage_or_another_error_cuts_a_call_within_the_bound(
+def test_a_call_does_not_go_on_when_its_access_is_not_known_to_last(
     run: Run, error: Exception
 ) -> None:
-    length = run(length_of_call(Store(error, at=10.5), 100))
-    assert 10.5 < length <= 10.5 + UNSURE_SECONDS + POLL_SECONDS
+    store = Store(error, at=10.5)
+    assert 10.5 < run(store.app(100).call()) <= 10.5 + POLL_SECONDS
+    assert store.told == [Code.SESSION_STORE_UNAVAILABLE]
 
 
 def test_a_store_that_never_responds_cuts_a_call_within_the_bound(run: Run) -> None:
-    assert run(length_of_call(Silent(), 100)) <= UNSURE_SECONDS + 2 * POLL_SECONDS
+    assert run(Silent().app(100).call()) <= POLL_SECONDS + STORE_SECONDS
 
 
 def test_calls_that_follow_one_another_are_watched_and_recorded_together(run: Run) -> None:
     store = Store()
 
     async def many() -> None:
-        calls = store.calls()
+        app = store.app(0.25)
         for _ in range(40):
-            async with calls.opened():
-                await asyncio.sleep(0.25)
-            calls.count(Use(1, 2, 3, 4))
+            await app.call()
         await asyncio.sleep(2)
 
     run(many())
     assert len(store.judged) <= 22
-    assert store.recorded[-1] == (40, 80, 120, 4)
+    assert sum(each.calls for each in store.recorded) == 40
     assert len(store.recorded) <= 11
 
 
-def test_costs_are_recorded_when_the_store_is_back(run: Run) -> None:
-    store = Store(DOWN, until=7.5)
-
-    async def one() -> None:
-        store.calls().count(Use(1, 2, 3, 4))
-        await asyncio.sleep(10)
-
-    run(one())
-    assert store.recorded == [(1, 2, 3, 4)]
-
-
 def test_each_call_is_told_its_own_reason(run: Run) -> None:
-    async def reasons() -> list[Code]:
-        calls, found = Store().calls(seconds=3), list[Code]()
+    store = Store()
 
-        async def call() -> None:
-            try:
-                async with calls.opened():
-                    await asyncio.sleep(100)
-            except SessionError as error:
-                found.append(error.code)
-
-        first = asyncio.create_task(call())
+    async def reasons() -> None:
+        app = store.app(100, seconds=3)
+        first = asyncio.create_task(app.call())
         await asyncio.sleep(1)
-        calls.cut(WITHDRAWN)
-        second = asyncio.create_task(call())
-        await asyncio.gather(first, second)
-        return found
+        app.cut(WITHDRAWN)
+        await asyncio.gather(first, app.call())
 
-    assert run(reasons()) == [Code.BROKER_WITHDRAWN, Code.BROKER_TIMEOUT]
-
-
-def test_a_guest_that_leaves_a_call_that_is_over_takes_no_place(run: Run) -> None:
-    async def late() -> None:
-        calls = Store().calls(concurrent=1)
-        async with calls.opened() as cut:
-            pass
-        cut(WITHDRAWN)
-        async with calls.opened():
-            pass
-
-    run(late())
+    run(reasons())
+    assert store.told == [Code.BROKER_WITHDRAWN, Code.BROKER_TIMEOUT]
