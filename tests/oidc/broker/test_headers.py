@@ -112,6 +112,7 @@ async def test_what_follows_a_refused_body_is_no_request() -> None:
         answer = await rig.guest.writes(head + b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
         assert answer.count(b"HTTP/1.1 ") == 1
         assert answer.startswith(b"HTTP/1.1 403")
+        assert b"\r\nconnection: close\r\n" in answer
 
 
 async def test_what_an_api_sends_after_an_answer_reaches_no_other_guest(tmp_path: Path) -> None:
