@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from operator import add
 from typing import Any, NamedTuple
 
@@ -43,10 +44,6 @@ class Use(NamedTuple):
     calls: int = 0
     sent: int = 0
     received: int = 0
-
-    def and_of(self, other: Use) -> Use:
-        """The cost of both."""
-        return Use(*map(add, self, other))
 
 
 class Asked(Frozen):
@@ -103,6 +100,20 @@ class Access(Frozen):
     def is_of(self, person: Access | OIDCSession[Any]) -> bool:
         """Whether this person has given it."""
         return (self.issuer, self.sub) == (person.issuer, person.sub)
+
+    def costing(self, cost: Use) -> Access:
+        """The access after calls that have cost this."""
+        return self.model_copy(update={"use": Use(*map(add, self.use, cost))})
+
+    def asking(self, call: Approval, now: int) -> Access:
+        """The access while a call waits."""
+        others = (each for each in self.waiting if now < each.until)
+        return self.model_copy(update={"waiting": (*others, call)})
+
+    def settled(self, call: Approval, *instead: Approval) -> Access:
+        """The access when a call waits no more, or was replaced."""
+        places = (instead if each.id == call.id else (each,) for each in self.waiting)
+        return self.model_copy(update={"waiting": tuple(chain(*places))})
 
     def asks(self, now: int) -> tuple[Approval, ...]:
         """The calls about which the person can decide."""

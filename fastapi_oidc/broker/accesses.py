@@ -6,12 +6,11 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Asked, Refused, Use
+from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Refused
 from fastapi_oidc.errors import Code
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
@@ -72,31 +71,14 @@ class Accesses:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
         return current, require_live(self.party, found)
 
-    async def withdraw(self, access: Access) -> None:
-        """End the access."""
-        await self._change(access, lambda _: None)
+    async def change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
+        """Apply a pure function, unless the access is withdrawn or replaced; None ends it."""
 
-    async def record(self, access: Access, cost: Use) -> None:
-        """Add what calls have cost."""
-        await self._change(
-            access, lambda found: found.model_copy(update={"use": found.use.and_of(cost)})
-        )
+        def changed(row: Row, _: float) -> Row:
+            found = self._read(row)
+            return _row(rule(found)) if found and found.id == access.id else row
 
-    def waiting(self, access: Access, asked: Asked, body: bytes, seconds: float) -> Approval:
-        """A call that can wait for its person."""
-        id, until = digest(access.machine) + secrets.token_urlsafe(12), self.party.clock.now()
-        return Approval(**dict(asked), id=id, until=until + int(seconds), body=body)
-
-    async def ask(self, access: Access, call: Approval) -> None:
-        """Let a call wait for its person."""
-        now = self.party.clock.now()
-
-        def asking(found: Access) -> Access:
-            others = (each for each in found.waiting if now < each.until)
-            return found.model_copy(update={"waiting": (*others, call)})
-
-        await self._change(access, asking)
-        self.announce(EventName.ACCESS_APPROVAL_ASKED, access, f"{call} waits", **call.facts)
+        await self._cells.move(_key(access.machine), changed)
 
     async def asked(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""
@@ -106,23 +88,6 @@ class Accesses:
                 if call.id == id:
                     return access, call
         raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
-
-    async def decide(self, session: OIDCSession[Any], id: str, *, approve: bool) -> None:
-        """Record the decision of the session's user: a refused call waits no more."""
-        access, asked = await self.asked(session, id)
-        approved = [asked.model_copy(update={"is_approved": True})] if approve else []
-        await self.settle(access, asked, *approved)
-        told = f"{asked} {'approved' if approve else 'refused'}"
-        self.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told, **asked.facts)
-
-    async def settle(self, access: Access, call: Approval, *instead: Approval) -> None:
-        """Remove a call that waits no more, or replace it."""
-
-        def settled(found: Access) -> Access:
-            places = (instead if each.id == call.id else (each,) for each in found.waiting)
-            return found.model_copy(update={"waiting": tuple(chain(*places))})
-
-        await self._change(access, settled)
 
     def announce(self, name: EventName, access: Access, told: str, **call: Any) -> None:
         """Tell what happened with the access; `call` has the members of a call's event."""
@@ -137,15 +102,6 @@ class Accesses:
             **call,
         )
         self.party.announcer(event)
-
-    async def _change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
-        """Apply a rule, unless the access is withdrawn or replaced."""
-
-        def changed(row: Row, _: float) -> Row:
-            found = self._read(row)
-            return _row(rule(found)) if found and found.id == access.id else row
-
-        await self._cells.move(_key(access.machine), changed)
 
     def _read(self, row: Row) -> Access | None:
         """The access in a row; None after its time, and for what another release has written."""
@@ -173,8 +129,13 @@ def require_live(party: RelyingParty, found: Found) -> Live:
     return found
 
 
+def new_id(machine: str) -> str:
+    """The id of what a machine asks for, which leads to its row."""
+    return digest(machine) + secrets.token_urlsafe(12)
+
+
 def digest(machine: str) -> str:
-    """The beginning of the ids of what a machine asks for, so that they lead to its row."""
+    """The beginning of such ids."""
     return hashlib.sha256(machine.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 

@@ -90,7 +90,7 @@ class Broker:
         Calls under way end at once in this process, and in others within POLL_SECONDS.
         """
         try:
-            await self._accesses.withdraw(access)
+            await self._accesses.change(access, lambda _: None)
         finally:
             if (guest := self._guests.get(access.id)) is not None:
                 guest.cut(Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn"))

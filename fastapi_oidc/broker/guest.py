@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
+from operator import add
 from typing import Final
 
 import httpx
@@ -13,8 +14,8 @@ from anyio import CancelScope
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Access, Approval, Limits, Refused, Use
-from fastapi_oidc.broker.accesses import Accesses, copy_of, require_live
+from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
+from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id, require_live
 from fastapi_oidc.broker.calls import Call
 from fastapi_oidc.broker.connections import Connections
 from fastapi_oidc.broker.route import Route
@@ -33,6 +34,8 @@ goes on after another process has withdrawn the access or ended the session.
 
 STORE_SECONDS: Final = 5.0
 """Seconds after which a store that does not respond ends the calls under way."""
+
+ASKED: Final = EventName.ACCESS_APPROVAL_ASKED
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks for the person's decision, which any process may record."""
@@ -74,7 +77,7 @@ class GuestApp:
                 await call.refuse(call.error)
         finally:
             self._open.discard(call)
-            self._cost = self._cost.and_of(Use(1, call.sent, call.received))
+            self._cost = Use(*map(add, self._cost, (1, call.sent, call.received)))
             self._watch.start(None, self._watch_calls)
             self._announce(call)
 
@@ -108,8 +111,7 @@ class GuestApp:
         if route.approved.fullmatch(f"{asked.method} {asked.path}"):
             body = await call.whole(limits.approved_bytes)
             await self._require_more()
-            waiting = self._accesses.waiting(self._access, asked, body, limits.approval_seconds)
-            await self._approved(call, waiting)
+            await self._approved(call, asked, body)
             request = call.request_to(asked, body)
         else:
             request = call.request_to(asked, await call.body(limits.request_bytes))
@@ -131,17 +133,21 @@ class GuestApp:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
         return live
 
-    async def _approved(self, call: Call, waiting: Approval) -> None:
+    async def _approved(self, call: Call, asked: Asked, body: bytes) -> None:
         """Return when the person has approved the call; raises Refused and ClientDisconnect."""
+        accesses, access, now = self._accesses, self._access, self._party.clock.now()
+        id, until = new_id(access.machine), now + int(self._limits.approval_seconds)
+        waiting = Approval(**dict(asked), id=id, until=until, body=body)
         try:
-            await self._accesses.ask(self._access, waiting)
-            while not await self._is_approved(waiting.id):
+            await accesses.change(access, lambda found: found.asking(waiting, now))
+            accesses.announce(ASKED, access, f"{asked} waits", **waiting.facts)
+            while not await self._is_approved(id):
                 await asyncio.sleep(LOOK_SECONDS)
                 if await call.request.is_disconnected():
                     raise ClientDisconnect
         finally:
             with CancelScope(shield=True):
-                await self._accesses.settle(self._access, waiting)
+                await accesses.change(access, lambda found: found.settled(waiting))
 
     async def _is_approved(self, id: str) -> bool:
         (access, _), now = await self._judge(), self._party.clock.now()
@@ -172,7 +178,7 @@ class GuestApp:
         """Store the costs that are not stored, unless the store fails; raises SessionError."""
         cost, self._cost = self._cost, Use()
         if cost.calls:
-            await self._accesses.record(self._access, cost)
+            await self._accesses.change(self._access, lambda found: found.costing(cost))
 
     async def _watch_calls(self) -> None:
         """Judge the access while calls are under way, and store what they cost."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
 from fastapi_oidc.broker.access import Access, Approval
 from fastapi_oidc.broker.accesses import Accesses
+from fastapi_oidc.events import EventName
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
+
+DECIDED: Final = EventName.ACCESS_APPROVAL_DECIDED
 
 
 def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int) -> APIRouter:
@@ -31,9 +34,13 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: in
     async def decide(
         request: Request, id: str, session: OIDCSession[Any] = recently
     ) -> HTMLResponse:
-        approve = (await form_of(request)).get("decision") == "approve"
-        await accesses.decide(session, id, approve=approve)
-        return document("Approved" if approve else "Refused", "<p>You can close this page.</p>")
+        access, asked = await accesses.asked(session, id)
+        is_approved = (await form_of(request)).get("decision") == "approve"
+        instead = [asked.model_copy(update={"is_approved": True})] if is_approved else []
+        await accesses.change(access, lambda found: found.settled(asked, *instead))
+        told = "approved" if is_approved else "refused"
+        accesses.announce(DECIDED, access, f"{asked} {told}", **asked.facts)
+        return document(told.capitalize(), "<p>You can close this page.</p>")
 
     return router
 

@@ -132,9 +132,7 @@ class Group:
 
     @classmethod
     def make(cls) -> Group:
-        """One without processes; to make one takes longer than to enter it."""
-        with contextlib.suppress(IndexError):
-            return SPARE.pop()
+        """One without processes."""
         group = cls(f"{HOME}/{GROUP_NAME}{os.urandom(8).hex()}" if HOME else "")
         try:
             os.mkdir(group.path)
@@ -287,9 +285,9 @@ class Program:
         self.outlets: dict[IO[bytes], str] = {}
         self.frames: list[tuple[int, str, bytes]] = []  # each with its position
         self.end = self.acknowledged = self.input_bytes = 0
-        self.pending, self.is_closing, self.is_in_line = b"", False, False  # of the input
+        self.pending, self.is_closing = b"", False  # of the input
         self.returncode: int | None = None
-        self.timed_out = self.is_killed = self.is_full = False
+        self.timed_out = self.is_full = False
         self.group, self.ends = Group.make(), contextlib.ExitStack()
         self.ended = threading.Event()
         with contextlib.ExitStack() as undo:
@@ -425,9 +423,7 @@ class Program:
             self.ends.close()
             self._flow()
             self.news.notify_all()
-            if self.group.path and not self.is_killed and not self.group.processes():
-                SPARE.append(self.group)
-                self.group = Group("")  # what is killed later is not the next program
+        self.group.is_gone()
 
     def _limit(self, seconds: float) -> None:
         if not self.ended.wait(seconds):
@@ -492,10 +488,8 @@ class Program:
             return not self.pending
         rest, self.is_closing = given[self.input_bytes - position :], body.get("close", False)
         count = len(rest)
-        if rest:
-            self.is_in_line = not rest.endswith(b"\n")
-        if self.terminal and self.is_closing:  # once more ends a line that has begun
-            rest += b"\x04" * (1 + self.is_in_line)
+        if self.terminal and self.is_closing:
+            rest += b"\x04\x04"  # the first one ends a line that has begun
         self.pending = rest
         self.input_bytes += count if self._feed() else 0
         return True
@@ -513,7 +507,6 @@ class Program:
         with self.news:
             if self.child.poll() is None:  # else another group may have its number
                 os.killpg(self.child.pid, number)
-            self.is_killed |= number == signal.SIGKILL
         if number == signal.SIGKILL:
             self.group.kill()
 
@@ -532,7 +525,6 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
-        self.left: list[Group] = []  # of programs that are forgotten, and may have left daemons
         self.held: threading.Timer | None = None  # which ends the hold
 
     def hold(self) -> None:
@@ -598,8 +590,7 @@ class Programs:
         sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
         while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
             sizes.pop(0)
-            self.left.append(self.known.pop(ended.pop(0).name).group)
-        self.left = [group for group in self.left if not group.is_gone()]
+            self.known.pop(ended.pop(0).name).group.is_gone()
 
     def get(self, name: str) -> Program:
         """The program, also one that starts in this moment. Raises `Refused`."""
@@ -932,7 +923,7 @@ def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_W
         target.shutdown(end)
 
 
-HOME, SPARE = own_group(), list[Group]()
+HOME = own_group()
 PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
 PATH = "/([^/]+)"

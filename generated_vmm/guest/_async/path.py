@@ -11,7 +11,6 @@ from urllib.parse import quote_from_bytes
 
 from generated_vmm.guest._async.link import PART, AsyncLink
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest.arguments import octal_of, require_binary
 from generated_vmm.guest.errors import GuestProgramError
 from generated_vmm.operation import Operation
 
@@ -47,11 +46,6 @@ class AsyncGuestPath:
             """Raises TypeError for `open(path)`: the file is in the guest."""
             raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
 
-        def __getattr__(self, name):
-            """Raises AttributeError; programs of the guest do what other paths can."""
-            instead = "for what its methods do not do, run a program: guest.run(['rm', path])"
-            raise AttributeError(f"{type(self).__name__} has no {name!r}; {instead}")
-
     def __truediv__(self, name: AnyPath) -> AsyncGuestPath:
         return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
 
@@ -72,11 +66,6 @@ class AsyncGuestPath:
         content = io.BytesIO()
         await self._read_into(operations.read_file(self._quoted), content, max_bytes, None)
         return content.getvalue()
-
-    async def read_text(self, encoding: str = "utf-8") -> str:
-        """The content of a file as text."""
-        content = await self.read_bytes()
-        return content.decode(encoding)
 
     async def read_into(
         self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
@@ -102,14 +91,6 @@ class AsyncGuestPath:
         """Writes a file."""
         await self.write_from(io.BytesIO(data), mode=mode, owner=owner)
 
-    async def write_text(
-        self, text: str, *, mode: int | None = None, owner: str | None = None
-    ) -> None:
-        """Writes a file, in UTF-8."""
-        if not isinstance(text, str):
-            raise TypeError(f"text is a str, not {type(text).__name__}: see write_bytes")
-        await self.write_bytes(text.encode(), mode=mode, owner=owner)
-
     async def write_from(
         self,
         file: BinaryIO,
@@ -119,7 +100,7 @@ class AsyncGuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        octal = None if mode is None else octal_of(mode)
+        octal = None if mode is None else f"{mode:o}"
         operation = operations.write_file(self._quoted, mode=octal, owner=owner)
         await self._write(operation, file, progress)
 
@@ -133,7 +114,6 @@ class AsyncGuestPath:
     async def _write(
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
-        require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -146,7 +126,6 @@ class AsyncGuestPath:
         max_bytes: int | None,
         progress: Progress | None,
     ) -> None:
-        require_binary(file, "wb")
         size = 0
         async with aclosing(self._link.download(operation, str(self))) as parts:
             async for part, total in parts:

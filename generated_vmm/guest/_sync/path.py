@@ -12,7 +12,6 @@ from urllib.parse import quote_from_bytes
 
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PART, Link
-from generated_vmm.guest.arguments import octal_of, require_binary
 from generated_vmm.guest.errors import GuestProgramError
 from generated_vmm.operation import Operation
 
@@ -48,11 +47,6 @@ class GuestPath:
             """Raises TypeError for `open(path)`: the file is in the guest."""
             raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
 
-        def __getattr__(self, name):
-            """Raises AttributeError; programs of the guest do what other paths can."""
-            instead = "for what its methods do not do, run a program: guest.run(['rm', path])"
-            raise AttributeError(f"{type(self).__name__} has no {name!r}; {instead}")
-
     def __truediv__(self, name: AnyPath) -> GuestPath:
         return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
 
@@ -73,11 +67,6 @@ class GuestPath:
         content = io.BytesIO()
         self._read_into(operations.read_file(self._quoted), content, max_bytes, None)
         return content.getvalue()
-
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """The content of a file as text."""
-        content = self.read_bytes()
-        return content.decode(encoding)
 
     def read_into(
         self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
@@ -103,12 +92,6 @@ class GuestPath:
         """Writes a file."""
         self.write_from(io.BytesIO(data), mode=mode, owner=owner)
 
-    def write_text(self, text: str, *, mode: int | None = None, owner: str | None = None) -> None:
-        """Writes a file, in UTF-8."""
-        if not isinstance(text, str):
-            raise TypeError(f"text is a str, not {type(text).__name__}: see write_bytes")
-        self.write_bytes(text.encode(), mode=mode, owner=owner)
-
     def write_from(
         self,
         file: BinaryIO,
@@ -118,7 +101,7 @@ class GuestPath:
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        octal = None if mode is None else octal_of(mode)
+        octal = None if mode is None else f"{mode:o}"
         operation = operations.write_file(self._quoted, mode=octal, owner=owner)
         self._write(operation, file, progress)
 
@@ -130,7 +113,6 @@ class GuestPath:
         self._write(operations.write_folder(self._quoted), file, progress)
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
-        require_binary(file, "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -143,7 +125,6 @@ class GuestPath:
         max_bytes: int | None,
         progress: Progress | None,
     ) -> None:
-        require_binary(file, "wb")
         size = 0
         with closing(self._link.download(operation, str(self))) as parts:
             for part, total in parts:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fastapi_oidc.broker import AccessEvent, Approval, Limits, Refused, guest
-from fastapi_oidc.broker.access import Asked
+from fastapi_oidc.broker import Access, AccessEvent, Approval, Limits, guest
+from fastapi_oidc.broker.accesses import new_id
 from fastapi_oidc.testing import sign_in
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import Rig, another_broker, rigged
@@ -106,18 +106,25 @@ async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> Non
         assert not rig.api.received
 
 
+async def asks(rig: Rig, number: int) -> list[Approval]:
+    """Calls that a process has stored, and for which it waits no more."""
+    what: Any = {"route": NAME, "method": "POST", "path": "/events", "url": rig.api.url}
+    now, accesses = int(rig.world.time.now), rig.broker._accesses
+    ids = [new_id("m1") for _ in range(number)]
+    made = [Approval(**what, headers=(), id=id, until=now + 60, body=b"") for id in ids]
+    for each in made:
+        await accesses.change(rig.access, lambda found, each=each: found.asking(each, now))  # type: ignore[misc]
+    return made
+
+
 async def test_an_approval_is_not_changed_afterwards_and_is_for_no_other_call() -> None:
     async with rigged(approve=["POST /events"]) as rig:
-        accesses = rig.broker._accesses
-        call = Asked(route=NAME, method="POST", path="/events", url=rig.api.url, headers=())
-        made = [accesses.waiting(rig.access, call, b"", 60) for _ in range(2)]
-        for each in made:
-            await accesses.ask(rig.access, each)
-        other, approval = made
-        await accesses.decide(rig.session, approval.id, approve=True)
-        for approve in (True, False):
-            with pytest.raises(Refused, match=r"broker\.not_approved"):
-                await accesses.decide(rig.session, approval.id, approve=approve)
+        rig.world.app.include_router(rig.broker.router)
+        other, approval = await asks(rig, 2)
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        assert await decided(rig, approval.id, page) == 200
+        for decision in ("approve", "refuse"):
+            assert await decided(rig, approval.id, page, decision) == 403
         found = await rig.broker.access_of("m1")
         assert found is not None
         assert [(each.id, each.is_approved) for each in found.waiting] == [
@@ -125,9 +132,8 @@ async def test_an_approval_is_not_changed_afterwards_and_is_for_no_other_call() 
             (approval.id, True),
         ]
         assert (await rig.broker.check(rig.access)).waiting == (other,)
-        told = rig.world.event_names().count("access.approval_asked")
         again = asyncio.create_task(rig.guest.call("POST"))
-        await accesses.decide(rig.session, (await asked(rig, told + 1)).id, approve=False)
+        assert await decided(rig, (await asked(rig)).id, page, "refuse") == 200
         assert ((await again).status_code, rig.api.received) == (403, [])
 
 
@@ -195,18 +201,14 @@ async def test_what_waits_has_bounds() -> None:
 async def test_what_a_process_that_was_killed_asked_waits_no_longer_than_its_time() -> None:
     async with rigged(approve=["POST /events"]) as rig:
         rig.world.app.include_router(rig.broker.router)
-        accesses = rig.broker._accesses
-        call = Asked(route=NAME, method="POST", path="/events", url=rig.api.url, headers=())
-        left = [accesses.waiting(rig.access, call, b"", 60) for _ in range(2)]
-        for each in left:
-            await accesses.ask(rig.access, each)
+        left = await asks(rig, 2)
         page = await rig.browser.get(f"/approvals/{left[0].id}")
         rig.world.time.advance(60)
         assert (await rig.browser.get(f"/approvals/{left[0].id}")).status_code == 403
         assert await decided(rig, left[0].id, page) == 403
         assert not (await rig.broker.check(rig.access)).waiting
         again = posted(rig)
-        assert (await asked(rig, 3)).id not in {each.id for each in left}
+        assert (await asked(rig)).id not in {each.id for each in left}
         again.cancel()
 
 
@@ -235,14 +237,15 @@ async def test_a_session_that_ends_after_the_decision_sends_nothing() -> None:
     async with waiting() as (rig, approval, call):
         assert (await rig.guest.get()).status_code == 200, "the process has a token"
         page, accesses = await rig.browser.get(f"/approvals/{approval.id}"), rig.broker._accesses
-        settle = accesses.settle
+        judge = accesses.judge
 
-        async def settles_and_ends(*arguments: Any) -> None:
-            await settle(*arguments)
-            if not arguments[2:]:  # the call has seen the decision
+        async def judges_and_ends(access: Access) -> Any:
+            found, live = await judge(access)
+            if any(each.is_approved for each in found.waiting):  # the call sees the decision
                 await rig.world.oidc.revoke(sub="alice")
+            return found, live
 
-        accesses.settle = settles_and_ends  # type: ignore[assignment, method-assign]
+        accesses.judge = judges_and_ends  # type: ignore[method-assign]
         assert await decided(rig, approval.id, page) == 200
         assert (await call).text.startswith("broker.signed_out")
         assert [request.method for request in rig.api.received] == ["GET"]

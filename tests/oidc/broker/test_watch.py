@@ -42,9 +42,9 @@ class Store:
         if self.at <= now < self.until and self.error is not None:
             raise self.error
 
-    async def record(self, access: Access, cost: Use) -> None:
+    async def change(self, access: Access, rule: Callable[[Access], Access]) -> None:
         await self.judge(access)
-        self.recorded.append(cost)
+        self.recorded.append(rule(access).use)
 
     def announce(self, *_: object, code: Code | None, **__: object) -> None:
         self.told.append(code)

@@ -38,7 +38,7 @@ def test_the_simulated_monitor_runs_the_real_agent_and_says_what_that_means(
         assert guest.wait_until_ready(10).isolated is False
         assert guest.run(["cat"], input=b"over the client").stdout == b"over the client"
     with Guest(tmp_path / "v.sock") as guest:
-        guest.path(tmp_path / "file").write_text("over the socket")
+        guest.path(tmp_path / "file").write_bytes(b"over the socket")
     assert (tmp_path / "file").read_text() == "over the socket"
 
 

@@ -20,13 +20,13 @@ class Snapshot:
     """A snapshot of a guest that stood still, and the random numbers until then."""
 
     folder: str
-    seen: list[str]
+    seen: list[bytes]
 
 
-def seen(guest: Guest, count: int = 0) -> list[str]:
+def seen(guest: Guest, count: int = 0) -> list[bytes]:
     """The random numbers, at least so many."""
     deadline = time.monotonic() + 120
-    while len(found := guest.path(SEEN).read_text().split()) < count:
+    while len(found := guest.path(SEEN).read_bytes().split()) < count:
         assert time.monotonic() < deadline
     return found
 
@@ -42,7 +42,7 @@ def answers(guest: Guest) -> None:
             size -= len(next(output).data)
 
 
-def new(guest: Guest, since: Snapshot) -> list[str]:
+def new(guest: Guest, since: Snapshot) -> list[bytes]:
     """Later numbers, except one that a program may have had in its memory already."""
     skipped = len(since.seen) + 1
     return seen(guest, skipped + 3)[skipped:]
@@ -74,7 +74,7 @@ def snapshot(monitor: Firecracker, inner: Guest) -> Snapshot:
 def test_clones_differ_in_whatever_runs_in_them(
     outer: Guest, inner: Guest, snapshot: Snapshot
 ) -> None:
-    randoms: list[list[str]] = []
+    randoms: list[list[bytes]] = []
     facts: list[list[str]] = []
     instances = set()
     for number in range(1, CLONES + 1):

@@ -77,7 +77,7 @@ def test_files_come_back_and_a_full_disk_leaves_no_half(guest: Guest) -> None:
 
 
 def test_a_port_of_the_guest(guest: Guest) -> None:
-    guest.path("/tmp/index.html").write_text("hello from the guest")
+    guest.path("/tmp/index.html").write_bytes(b"hello from the guest")
     server = guest.start(["httpd", "-f", "-p", "127.0.0.1:8080", "-h", "/tmp"])
     with connected(guest, 8080) as stream:
         stream.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -96,11 +96,11 @@ def test_the_clock_is_set(guest: Guest) -> None:
 
 def test_an_identity_is_renewed(guest: Guest) -> None:
     first = guest.renew_identity(hostname="first")
-    before = guest.path("/etc/machine-id").read_text()
+    before = guest.path("/etc/machine-id").read_bytes()
     guest.renew_identity(hostname="second")
     assert first == ["seed", "unix_ns", "machine_id", "hostname", "host_keys"]
     assert guest.run(["hostname"]).text == "second\n"
-    assert guest.path("/etc/machine-id").read_text() != before
+    assert guest.path("/etc/machine-id").read_bytes() != before
     guest.reseed()
 
 
