@@ -38,7 +38,6 @@ from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext, usable_session
-from fastapi_oidc.web.serving import noted
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import with_step_up
 
@@ -184,12 +183,12 @@ class OIDC(
     @property
     def require_auth(self) -> RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return noted(self._require_auth)
+        return self._require_auth
 
     @property
     def require_csrf(self) -> Guard[OIDCSession[Identity]]:
         """Like `require_auth`; the request must also have the session's CSRF token."""
-        return noted(self._require_csrf)
+        return self._require_csrf
 
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
         """An API that accepts access tokens for `audience`; the options are those of `API`.
@@ -215,12 +214,12 @@ class OIDC(
     @property
     def locals(self) -> FromLocals[OIDCLocals[Identity, RequestData]]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
-        return noted(self._locals)
+        return self._locals
 
     @property
     def optional_user(self) -> FromLocals[OIDCSession[Identity] | None]:
         """`Depends(oidc.optional_user)`: the session of the request, None without one."""
-        return noted(self._optional_user)
+        return self._optional_user
 
     def require_role(
         self, role: Annotated[str, Argument("oidc.require_role('admin')")], *others: Never
@@ -232,7 +231,7 @@ class OIDC(
         """
         one = "role of oidc.require_role (for several: oidc.require(lambda user: ...))"
         require_kind(one, (role, *others) if others else role, str)
-        return noted(with_role(role, self._require_auth))
+        return with_role(role, self._require_auth)
 
     def require(
         self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
@@ -248,7 +247,7 @@ class OIDC(
                 f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
                 " oidc.require(lambda user: ...)"
             )
-        return noted(with_predicate(predicate, self._require_auth))
+        return with_predicate(predicate, self._require_auth)
 
     def require_recent(
         self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
@@ -272,7 +271,7 @@ class OIDC(
 
     def _step_up(self, name: str, step_up: StepUp) -> Guard[OIDCSession[Identity]]:
         self.registrations.engine.step_ups[step_up] = None
-        return noted(with_step_up(name, step_up, self._require_auth))
+        return with_step_up(name, step_up, self._require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from os import PathLike, fspath
 from typing import Any
@@ -22,7 +22,6 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.web.serving import awaited_anywhere, entered
 
 
 class Broker:
@@ -55,7 +54,6 @@ class Broker:
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
         self.router = approval_router(oidc, self._accesses, self.limits.recent_seconds)
 
-    @awaited_anywhere
     async def give(
         self, session: OIDCSession[Any], *, to: str, routes: Sequence[str], until: timedelta
     ) -> Access:
@@ -83,7 +81,6 @@ class Broker:
         self._accesses.announce(EventName.ACCESS_GIVEN, access, told)
         return access
 
-    @awaited_anywhere
     async def withdraw(self, access: Access) -> None:
         """End the access everywhere: the next call is refused.
 
@@ -120,7 +117,7 @@ class Broker:
             )
         return guest
 
-    @entered
+    @asynccontextmanager
     async def serve(
         self, access: Access, path: str | PathLike[str], *, owner: Owner | None = None
     ) -> AsyncIterator[None]:

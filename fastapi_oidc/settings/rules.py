@@ -140,13 +140,6 @@ def unencrypted(base_url: str | None) -> str | None:
     )
 
 
-def odd_lifetime(seconds: int) -> str | None:
-    """What may be wrong with a lifetime of weeks that is no number of whole days."""
-    if seconds <= 14 * 86_400 or seconds % 86_400 == 0:
-        return None
-    return f"it is {seconds} seconds, {seconds / 86_400:.0f} days. Is it in milliseconds?"
-
-
 def authentication_of(method: str | None, settings: Settings) -> ClientAuthentication:
     """The client's authentication method (Core 9); raises ConfigurationError.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from types import NoneType
@@ -38,9 +38,7 @@ from fastapi_oidc.web.api_documents import (
     protected_resource,
     refusals,
     report_introspection,
-    report_mounting,
-    report_path,
-    report_scopes,
+    report_missing_metadata,
     token_scheme,
 )
 from fastapi_oidc.web.api_options import (
@@ -55,15 +53,15 @@ from fastapi_oidc.web.api_options import (
     step_up_of,
 )
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
-from fastapi_oidc.web.application import Endpoint, endpoints_of, override_of
+from fastapi_oidc.web.application import endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
 from fastapi_oidc.web.headers import token_scheme_in
-from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.runtime import Registrations, Runtime
-from fastapi_oidc.web.serving import Serving, context_of, noted, require_own_middleware
+from fastapi_oidc.web.serving import Serving, context_of, require_own_middleware
 
 TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 
@@ -140,8 +138,6 @@ class API(Serving[Identity, Any]):
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
-        self._requires_scopes = False
-        """Whether a mounted application does."""
         self._engine.apis.append(self)
 
     def require(
@@ -165,9 +161,9 @@ class API(Serving[Identity, Any]):
             self._required[permission] = Guard(
                 "api.require", self._token, check, needs=permission, scopes=scopes
             )
-        return noted(self._required[permission])
+        return self._required[permission]
 
-    @property
+    @cached_property
     def require_user(self) -> FromAPI[Caller[Identity]]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
@@ -175,10 +171,6 @@ class API(Serving[Identity, Any]):
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
-        return noted(self._require_user)
-
-    @cached_property
-    def _require_user(self) -> FromAPI[Caller[Identity]]:
         if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
         shown = [documented("token", self._scheme)]
@@ -235,11 +227,8 @@ class API(Serving[Identity, Any]):
             raise misconfigured(
                 "api.protected takes the ASGI application first, and then its scopes"
             )
-        require_takes("the application of api.protected", app, dict, object, object)
         by_tool = scopes_by_tool(tools or {})
-        needed = [*scopes, *chain.from_iterable(by_tool.values())]
-        require_scopes(needed, self.scopes)
-        self._requires_scopes |= bool(needed)
+        require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
@@ -257,7 +246,6 @@ class API(Serving[Identity, Any]):
         """
         require_kind("app of api.mount", app, FastAPI)
         require_kind("path of api.mount", path, str)
-        report_path(self._url, path)
         if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))
@@ -347,15 +335,10 @@ class API(Serving[Identity, Any]):
             "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, endpoints: Sequence[Endpoint], plain: Iterable[Endpoint]) -> None:
-        """Log what can never work, at startup with these endpoints: a missing route or endpoint.
-
-        So is a `plain` endpoint at the URL of the API, for whose requests no guard runs, and an API
-        that declares scopes and requires none.
-        """
-        report_mounting(self.resource, {each.path for each in endpoints}, plain)
-        if self.scopes and not self._requires_scopes:
-            report_scopes(self.scopes, endpoints)
+    def look(self, paths: Collection[str]) -> None:
+        """Log what can never work, at startup with these paths: a missing route or endpoint."""
+        if self.resource is not None and metadata_path(self.resource) not in paths:
+            report_missing_metadata(self.resource)
         if self._fixed is not None and self._fixed.introspections is not None:
             looking = report_introspection(self.audience, self._fixed.introspections)
             self._looking = asyncio.create_task(looking)

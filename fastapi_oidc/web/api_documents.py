@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Security
 from fastapi.openapi.models import (
@@ -26,10 +25,7 @@ from fastapi_oidc.errors import ConfigurationError, ProviderError
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
 from fastapi_oidc.resource_server.server import Introspections
-from fastapi_oidc.web.api_options import APIOptions, metadata_path
-from fastapi_oidc.web.application import Endpoint
-from fastapi_oidc.web.guards import FromAPI, Guard
-from fastapi_oidc.web.requests import SAFE_METHODS
+from fastapi_oidc.web.api_options import APIOptions
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
@@ -116,49 +112,13 @@ def protected_resource(
     }
 
 
-def report_mounting(
-    resource: str | None, paths: Collection[str], plain: Iterable[Endpoint]
-) -> None:
-    """Log missing metadata, and a `plain` endpoint at the URL of the API: no guard runs for it."""
-    path = urlsplit(resource or "").path.rstrip("/")
-    if path and path in {each.path.rstrip("/") for each in plain}:
-        _log.error(
-            "The application at the API %s is open: nothing asks for tokens.\n"
-            "Replace its routes or app.mount(...) by api.mount(app, path, server, *scopes), or "
-            "mount api.protected(server, *scopes).",
-            resource,
-        )
-    if resource is not None and metadata_path(resource) not in paths:
-        _log.warning(
-            "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
-            "Add the line, without a prefix: app.include_router(api.router)",
-            resource,
-        )
-
-
-def report_scopes(scopes: Collection[str], endpoints: Iterable[Endpoint]) -> None:
-    """Log that no guard of an API with these scopes requires one, or a role, to change something.
-
-    If some guards do, the others are meant so.
-    """
-    guarded = [
-        each
-        for each in endpoints
-        if any(isinstance(call, FromAPI) and call.scopes is scopes for call in each.calls)
-    ]
-    for each in guarded:
-        if any(isinstance(call, Guard) and call.needs for call in each.calls):
-            return
-        if any(dependant.own_oauth_scopes for dependant in each.dependants):
-            return
-    if changing := [each for each in guarded if each.methods - SAFE_METHODS]:
-        _log.warning(
-            "%s %s takes every access token of the API: no guard requires one of its scopes, %s.\n"
-            "Write Depends(api.require(scope)), or Security(oidc.require_user, scopes=[scope]).",
-            min(changing[0].methods),
-            changing[0].path,
-            ", ".join(scopes),
-        )
+def report_missing_metadata(resource: str) -> None:
+    """Log that the metadata of an API has no route."""
+    _log.warning(
+        "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
+        "Add the line, without a prefix: app.include_router(api.router)",
+        resource,
+    )
 
 
 async def report_introspection(audience: str, introspections: Introspections) -> None:
@@ -169,15 +129,3 @@ async def report_introspection(audience: str, introspections: Introspections) ->
         _log.error("The API %s: %s", audience, error.explanation)
     except ProviderError:
         pass  # Requests with a token tell of the outage.
-
-
-def report_path(resource: str, path: str) -> None:
-    """Log that an API is mounted at another path than that of its URL."""
-    if not urlsplit(resource).path.rstrip("/").endswith(path.rstrip("/")):
-        _log.warning(
-            "The API %s has another path than %r of api.mount, and clients find its metadata "
-            "by its URL. Unless a proxy or an API above it has that path, correct its audience "
-            "or resource.",
-            resource,
-            path,
-        )

@@ -57,15 +57,7 @@ class Protected:
                 await self.require(connection, *dict.fromkeys(needed))
             if (user := mcp_user(token)) is not None:
                 scope["user"] = user
-        try:
-            await self.app(scope, receive, send)
-        except RuntimeError as error:
-            if "Task group is not initialized" in str(error):  # of the package `mcp`
-                error.add_note(
-                    "Nothing has run the server's lifespan: use api.mount(app, path, server, "
-                    "*scopes), which does."
-                )
-            raise
+        await self.app(scope, receive, send)
 
     def _called(self, body: bytes | None) -> Iterable[str]:
         """The tools whose scopes a body needs: all of them where it may call another one."""

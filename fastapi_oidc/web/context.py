@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from starlette.types import Message, Scope
+from starlette.types import Scope
 
 from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import Code, SessionError, misconfigured
@@ -31,8 +31,8 @@ from fastapi_oidc.grants.grants import Change, require_session, response_started
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.web.headers import has_cookie, require_parsable
-from fastapi_oidc.web.misuse import Use, faults_of, is_lost, name_of
+from fastapi_oidc.web.headers import has_cookie
+from fastapi_oidc.web.misuse import Call, Use
 from fastapi_oidc.web.requests import OwnRequest
 from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext, Unread
 
@@ -60,7 +60,7 @@ class RequestContext(OwnRequest):
     _begun: Live | None = None
     _is_cleared = _has_ended = False
     _changing: frozenset[asyncio.Task[Live]] = frozenset()
-    _uses: Sequence[Use] = ()
+    _uses: tuple[Use, ...] = ()
 
     # Its session
 
@@ -73,7 +73,6 @@ class RequestContext(OwnRequest):
 
     async def load(self) -> None:
         """Load the locals if the request has the instance's session cookie."""
-        require_parsable(self.scope["headers"])
         state = self.scope.setdefault("state", {})
         state[self.name] = _NOBODY
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
@@ -240,52 +239,23 @@ class RequestContext(OwnRequest):
 
     # Its response
 
-    def note(self, use: Use, of: object = None) -> None:
-        """Remember a guard until it is called, and a call `of` it until it is awaited.
-
-        Raises ConfigurationError (configuration.invalid) after the start for a call that follows a
-        lost one: `while oidc.is_still_signed_in(socket)` without `await` would never end.
-        """
-        if not self._uses:
-            self._uses = [use]
-            return
-        lost = [each for each in self._uses if each is not of and is_lost(each)]
-        self._uses = [*lost, use]
-        if not self.is_open and name_of(use) in map(name_of, lost):
-            self.require_used()
+    def note(self, use: Use) -> None:
+        """Remember a call until it is awaited, and a redirect until it is sent."""
+        self._uses = (*(each for each in self._uses if not each.is_used), use)
 
     def require_used(self) -> None:
-        """Raise ConfigurationError for a guard that was not called, or without `await`."""
+        """Raise ConfigurationError for a call without `await`, or a dropped redirect."""
         for fault in self.faults():
             raise misconfigured(f"{fault}. The response of the endpoint was not sent")
 
-    def require_own_cookie(self, response: Message) -> None:
-        """Raise ConfigurationError for a response that sets the session cookie itself.
-
-        Copies of the cookie would be valid, and browsers ignore a change without `Secure`. The
-        cookie of a session that has ended may be deleted.
-        """
-        if self._runtime is None:
-            return
-        begins, known = self._runtime.cookie + b"=", self.known
-        is_over = known is not None and known.session is None and known.unavailable is None
-        for name, value in response.get("headers", ()):
-            if name == b"set-cookie" and value.startswith(begins):
-                if is_over and b"max-age=0" in value.lower():
-                    continue
-                cookie = self._runtime.cookie.decode()
-                raise misconfigured(
-                    f"{self._where} sets or deletes {cookie}, which leaves the session as it is. "
-                    "To sign out: return await oidc.logout(request), or call "
-                    "oidc.clear_session(request). The response of the endpoint was not sent"
-                )
-
     def faults(self) -> list[str]:
-        """What is wrong with the guards that the request has used so far."""
-        uses, self._uses = self._uses, ()
-        if not any(map(is_lost, uses)):
-            return []
-        return [f"{self._where}: {fault}" for fault in faults_of(uses)]
+        """What is wrong with the calls and redirects of the request that are lost."""
+        lost = [each for each in self._uses if not each.is_used]
+        self._uses = ()
+        for each in lost:
+            if isinstance(each, Call):
+                each.close()  # so Python does not warn of it as well
+        return [f"{self._where}: {each.fault}" for each in lost]
 
     @property
     def _where(self) -> str:

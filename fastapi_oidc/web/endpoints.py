@@ -49,7 +49,7 @@ from fastapi_oidc.web.login_query import (
     choices,
     registration_for,
 )
-from fastapi_oidc.web.misuse import SCOPE_KEY, ToProvider, awaited, require_kind, require_takes
+from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
 from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
 from fastapi_oidc.web.requests import (
@@ -115,10 +115,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 cookies=context.cookies,
             )
         context.record(redirection.changes)
-        remedy = (
-            "Depends(oidc.require_auth) begins a login. The browser was not sent to the provider"
-        )
-        return _to_provider(request, ToProvider(redirection.location, "oidc.login", remedy))
+        return _to_provider(context, redirection.location, "oidc.login")
 
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Complete the login. Raises OIDCError when the provider's response is refused."""
@@ -151,11 +148,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
             return await shown(context, signed_out_page(redirection.location))
-        remedy = (
-            "oidc.clear_session(request) ends the session here alone. The session has ended here, "
-            "and the browser was not sent to the provider, where the user may be signed in"
-        )
-        return _to_provider(request, ToProvider(redirection.location, "oidc.logout", remedy))
+        return _to_provider(context, redirection.location, "oidc.logout")
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
         """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
@@ -179,9 +172,9 @@ class Endpoints(Serving[Identity, RequestData]):
         """The endpoint function of `GET /callback` (and POST, for `form_post`).
 
         `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
-        place of the redirect or the error page. If `on_success` raises, the login leaves no
-        session. A repeated callback, for example after a reload, calls `on_success` again with
-        `signed_in.replayed` set.
+        place of the redirect or the error page. If `on_success` raises, or its response has the
+        status of an error, the login leaves no session. A repeated callback, for example after a
+        reload, calls `on_success` again with `signed_in.replayed` set.
         """
         require_takes("on_success", on_success, Request, SignedIn)
         require_takes("on_failure", on_failure, Request, OIDCError)
@@ -261,7 +254,6 @@ class Endpoints(Serving[Identity, RequestData]):
         if on_success is not None and outcome.live is not None:
             response = await self._tell_of(request, outcome, on_success)
             if response is not None:
-                _advise_on_signed_in(self._context(request), response)
                 return response
         return _redirect(outcome.return_to, after_post=request.method == "POST")
 
@@ -292,26 +284,22 @@ class Endpoints(Serving[Identity, RequestData]):
     async def _tell_of(
         self, request: Request, outcome: SignedIn[Identity], on_success: OnSuccess[Identity]
     ) -> Response | None:
-        """The application's response, if any; if the application raises, no session is left."""
+        """The application's response, if any. If it refuses or raises, no session is left."""
         try:
             response = await called(on_success, request, outcome)
             require_kind("the result of on_success", response, Response, NoneType)
-            return response
         except BaseException:
             await self._context(request).abandon()
             raise
+        if response is not None and response.status_code >= HTTPStatus.BAD_REQUEST:
+            await self._context(request).abandon()
+        return response
 
     async def _serve_logout(self, request: Request) -> Response:
         form = await form_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
         return_to = form.get("return_to", [None])[-1]
         local = form.get("local", [""])[-1] in ("1", "true")
         await self._require_named_session(request)
-        if not local and request.headers.get("sec-fetch-dest") == "empty":
-            self._context(request).party.announcer.advise(
-                "logout",
-                "a script cannot follow the redirect to the provider, so that its browser says "
-                '"Failed to fetch": post a form, or local=1',
-            )
         return await self.logout(request, LogoutOptions(local, return_to))
 
     async def _require_named_session(self, request: Request) -> None:
@@ -349,20 +337,10 @@ class Endpoints(Serving[Identity, RequestData]):
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
 
-def _advise_on_signed_in(context: RequestContext, response: Response) -> None:
-    """Log that the response of `on_success` seems to refuse a login that has begun a session."""
-    is_signed_in = context.known is not None and context.known.is_authenticated
-    if is_signed_in and response.status_code >= HTTPStatus.BAD_REQUEST:
-        context.party.announcer.advise(
-            "on_success",
-            f"it returned a response with the status {response.status_code}, and the user is "
-            "signed in. To refuse a login, raise an exception, or also call oidc.clear_session",
-        )
-
-
-def _to_provider(request: Request, response: ToProvider) -> ToProvider:
-    """The response, which the running request must send."""
-    request.scope[SCOPE_KEY].note(response)
+def _to_provider(context: RequestContext, location: str, name: str) -> ToProvider:
+    """The response of the method `name`, which the running request must send."""
+    response = ToProvider(location, name)
+    context.note(response)
     return response
 
 

@@ -10,14 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature, isclass
-from types import NoneType
-from typing import Any, Final, Generic, TypeAlias, TypeVar, get_origin
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
 from fastapi.openapi.models import APIKey
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
-from pydantic.fields import FieldInfo
 from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
@@ -56,8 +54,10 @@ CSRF_PARAMETER: Final = Parameter(
 )
 """The header in the OpenAPI document; `require_csrf_token` reads it from the request itself."""
 
-_NO_LISTS: Final = (str, bytes, Mapping, int, float, NoneType)
-"""What identities have in place of a list of roles."""
+_NO_ROLES: Final = (
+    "oidc.require_role reads `roles`, a list, of the identity, and those of {} are {}: let "
+    "resolve_identity return an identity with a list"
+)
 
 _FORMS: Final = (URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
@@ -245,44 +245,19 @@ async def _require_true(
 
 def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
     """A guard for identities with this role; ConfigurationError if none can have `roles`."""
-    if root.engine is not None and (fault := _fault_of_roles(root.engine.identity_type)):
-        raise misconfigured(fault)
+    if root.engine is not None and root.engine.identity_type is StandardIdentity:
+        raise misconfigured(_NO_ROLES.format("StandardIdentity", "None"))
     return Guard("require_role", root, partial(_require_role, role))
 
 
 async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
     roles = getattr(session.identity, "roles", None)
-    if isinstance(roles, _NO_LISTS):
-        raise misconfigured(_not_a_list(type(session.identity), type(roles)))
+    if roles is None or isinstance(roles, str | Mapping):
+        kind = type(session.identity).__name__
+        raise misconfigured(_NO_ROLES.format(kind, type(roles).__name__))
     if role not in roles:
         raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
-
-
-def _fault_of_roles(identity: Any) -> str | None:
-    """What the fields of a class of identities say of `roles`; None if `roles` may be a list."""
-    if identity is StandardIdentity:
-        return _not_a_list(StandardIdentity, NoneType)
-    fields: Mapping[str, FieldInfo] = getattr(identity, "model_fields", {})
-    field = fields.get("roles")
-    config: Mapping[str, object] = getattr(identity, "model_config", {})
-    if field is None:
-        is_known = bool(fields) and config.get("extra") != "allow"
-        has_none = is_known and not hasattr(identity, "roles")
-        return _not_a_list(identity, NoneType) if has_none else None
-    kind = get_origin(field.annotation) or field.annotation
-    if isclass(kind) and issubclass(kind, _NO_LISTS):
-        return _not_a_list(identity, kind)
-    return None
-
-
-def _not_a_list(identity: type, roles: type) -> str:
-    said = (
-        f"{identity.__name__} has none: let resolve_identity return it"
-        if roles is NoneType
-        else f"{identity.__name__}.roles is {roles.__name__}: let resolve_identity return a list"
-    )
-    return f"oidc.require_role reads `roles`, a list, of the identity, and {said}"
 
 
 def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:

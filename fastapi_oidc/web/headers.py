@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from http import HTTPStatus
 from typing import Final
-
-from starlette.exceptions import HTTPException
 
 from fastapi_oidc.protocol.dpop import Scheme
 from fastapi_oidc.session.cookies import CookieNames
@@ -18,13 +14,7 @@ NO_STORE: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 UNREFERRED: Final = NO_STORE | {"Referrer-Policy": "no-referrer"}
 """Also, the next site does not get the URL, which may have a code or state (RFC 9700 4.2.4)."""
 
-MOST_ESCAPES: Final = 1000
-"""Maximum number of backslashes in a request's cookies for a slow parser; 60 kB take seconds."""
-
 _BLANK: Final = b" \t"
-_PARSER_IS_SLOW = sys.version_info < (3, 11, 10) or (3, 12) <= sys.version_info < (3, 12, 6)
-"""Whether this Python lacks the fix of CVE-2024-7592."""
-
 _SCHEMES: Final[dict[bytes, Scheme]] = {b"bearer": "Bearer", b"dpop": "DPoP"}
 
 
@@ -39,21 +29,6 @@ def token_scheme_in(headers: Iterable[tuple[bytes, bytes]]) -> Scheme | None:
             if scheme is not None:
                 return scheme
     return None
-
-
-def require_parsable(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse cookies that would block the process: FastAPI parses all cookies of every request.
-
-    Raises HTTPException (431), only on Python versions whose cookie parser takes quadratic time.
-    """
-    if not _PARSER_IS_SLOW:
-        return
-    escapes = 0
-    for header, line in headers:
-        if header == b"cookie" and b"\\" in line:
-            escapes += line.count(b"\\")
-    if escapes > MOST_ESCAPES:
-        raise HTTPException(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, headers=NO_STORE)
 
 
 def has_cookie(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bool:

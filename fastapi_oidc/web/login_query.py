@@ -16,21 +16,10 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.requests import MOVED
 from fastapi_oidc.web.routes import Role
 
 _RETURN_TO: Final = frozenset(
-    [
-        "next",
-        "redirect",
-        "redirect_to",
-        "redirectTo",
-        "return_url",
-        "returnUrl",
-        "returnTo",
-        "callbackUrl",
-        "rd",
-    ]
+    ("next", "redirect", "redirect_to", "return_url", "returnUrl", "returnTo", "callbackUrl", "rd")
 )
 """What other libraries call the path to which a login returns."""
 
@@ -97,17 +86,10 @@ def advise_on_address(context: RequestContext) -> None:
 
 
 def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
-    """Log that a `return_to` has another name, or what it lost unencoded."""
-    others = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
-    if asked.return_to is None and (named := others & _RETURN_TO):
+    """Log that a `return_to` has another name."""
+    if asked.return_to is None and (named := context.connection.query_params.keys() & _RETURN_TO):
         text = f"a login has the parameter {min(named)}; the path to return to is return_to"
         context.party.announcer.advise("return_to", text)
-    if others and "?" in (asked.return_to or ""):
-        context.party.announcer.advise(
-            "return_to",
-            f"a login returns to {shown(asked.return_to)} without the parameter "
-            f"{shown(min(others))}, which came beside it: percent-encode return_to",
-        )
 
 
 def advise_on_return(context: RequestContext, return_to: str | None) -> None:

@@ -15,14 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
-from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.web.application import faults_of_overrides, with_cors
+from fastapi_oidc.web.application import with_cors
 from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
 from fastapi_oidc.web.refusals import FIRST_VISITS, response_to
-from fastapi_oidc.web.routes import OwnRoutes, route_path
+from fastapi_oidc.web.routes import OwnRoutes
 from fastapi_oidc.web.runtime import Unread
 from fastapi_oidc.web.serving import Serving, of_this_task
 
@@ -31,11 +30,6 @@ _log = logging.getLogger("fastapi_oidc.configuration")
 _TOO_EARLY = (
     "in a middleware that was added after OIDCMiddleware and runs before it: add OIDCMiddleware "
     "last"
-)
-_SHARED = (
-    "a response of {} to a signed-in user may be stored by shared caches, and one that ignores "
-    "`Vary: Cookie` sends it to others. Write `private`; if it is the same for everybody, list the "
-    "path in `exclude` of OIDCMiddleware"
 )
 _ACCEPTED_FIRST = (
     "a guard refused it after socket.accept(), so that its client was connected before. Call "
@@ -73,7 +67,7 @@ class OIDCMiddleware:
         self._registrations, self._engine = oidc.registrations, oidc.registrations.engine
         self._routes = OwnRoutes(self._engine.name, _excluded(exclude))
         self._app = app
-        self._has_lifespan = self._is_checked = self._is_told = False
+        self._has_lifespan = self._is_checked = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, websocket or lifespan (ASGI 3)."""
@@ -118,7 +112,7 @@ class OIDCMiddleware:
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)
         except Exception as error:
-            for fault in [*context.faults(), *faults_of_overrides(scope["app"], error)]:
+            for fault in context.faults():
                 error.add_note(fault)  # such as a response that is a coroutine
             if not response.started and _is_plain(scope) and context.has_changes:
                 # Starlette would respond outside of all middlewares, and the cookies would be lost.
@@ -141,7 +135,6 @@ class OIDCMiddleware:
         runtime = self._registrations.fixed
         if runtime is None:
             runtime = await self._registrations.serving(HTTPConnection(scope))
-            self._warn_of_no_registration(scope, is_found=runtime is not None)
         return RequestContext(self._engine, runtime, self._routes, scope, outer)
 
     def _prepare(self, scope: Scope, outer: RequestContext | None) -> None:
@@ -177,17 +170,6 @@ class OIDCMiddleware:
             "tokens are lost.\n%s: await oidc.aclose()",
             cause,
             where,
-        )
-
-    def _warn_of_no_registration(self, scope: Scope, *, is_found: bool) -> None:
-        """Warn once of a request for a login that no registration serves."""
-        if is_found or self._is_told or route_path(scope) not in self._routes:
-            return
-        self._is_told = True
-        _log.warning(
-            "%s is not found: the function that finds the settings returned None for it. The path "
-            "of the login is the router's prefix with the `name` of the settings.",
-            shown(route_path(scope)),
         )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -235,8 +217,6 @@ class _Response:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self._context.require_used()
-            if self._writes:
-                self._context.require_own_cookie(message)
             self.started = True
             if self._writes:
                 self._context.is_open = False
@@ -258,12 +238,8 @@ class _Response:
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
             headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif is_personal:
-            given = [value.lower() for name, value in headers if name.lower() == _CACHE_CONTROL]
-            if not given:
-                headers.append((_CACHE_CONTROL, b"private"))
-            elif any(shared in b",".join(given) for shared in (b"public", b"s-maxage")):
-                context.party.announcer.advise("Cache-Control", _SHARED.format(shown(context.path)))
+        elif is_personal and all(name.lower() != _CACHE_CONTROL for name, _ in headers):
+            headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 
 

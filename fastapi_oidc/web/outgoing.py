@@ -24,7 +24,7 @@ from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.routes import Owning
 from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
-from fastapi_oidc.web.serving import Serving, awaited_anywhere, running
+from fastapi_oidc.web.serving import Serving, running
 
 
 class Outgoing(Serving[Identity, RequestData]):
@@ -68,7 +68,6 @@ class Outgoing(Serving[Identity, RequestData]):
         of_session = _of_session(runtime, session, runtime.party.api(target))
         return _auth(runtime, of_session, min_validity)
 
-    @awaited_anywhere
     async def grant(
         self,
         session_id: str | AccessToken | Caller[Identity],

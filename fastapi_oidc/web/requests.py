@@ -19,7 +19,6 @@ from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
-from fastapi_oidc.web.misuse import NAMESAKE
 from fastapi_oidc.web.routes import REGISTRATION, OwnRoutes, Role, origin_of, route_path
 from fastapi_oidc.web.runtime import Engine, Runtime
 
@@ -90,7 +89,8 @@ class OwnRequest:
         if self.engine is not engine and self.name == engine.name:
             raise ConfigurationError(
                 Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-                NAMESAKE.format(self.name),
+                f"another OIDC instance than the middleware's, and both are named {self.name!r}: "
+                "use one instance for both, or give each a middleware and a `name` of its own",
             )
         return self.engine is engine or (self.outer is not None and self.outer.serves(engine))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Collection
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -19,26 +17,12 @@ from fastapi_oidc.web.pages import method_page
 from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
 from fastapi_oidc.web.runtime import Engine
-from fastapi_oidc.web.serving import EndpointFunction, context_of, serves
-
-_log = logging.getLogger("fastapi_oidc.configuration")
+from fastapi_oidc.web.serving import EndpointFunction, context_of
 
 _NO_LINK: Final = (
     "Signing out is a POST. Links and images cannot do it, a form can: "
     '<form method="post"><button>Sign out</button></form>'
 )
-
-
-class _Router(APIRouter):
-    """A router, which `oidc.router()` would call."""
-
-    def __call__(self, *given: Any) -> Any:
-        """Serve a request (ASGI 3); raises TypeError for the call of an application."""
-        if len(given) != 3:
-            raise TypeError(
-                "a router is included, not called: app.include_router(oidc.router, prefix='/auth')"
-            )
-        return super().__call__(*given)
 
 
 def conventional_router(
@@ -52,8 +36,7 @@ def conventional_router(
     store.
     """
     engine = endpoints.registrations.engine
-    lifespan = _reporting_missing_middleware(engine.name)
-    router = _Router(include_in_schema=False, lifespan=lifespan)
+    router = APIRouter(include_in_schema=False)
     for role in Role:
         methods = {method for each in settings or () for method in role.methods(each)}
         if settings is None:
@@ -98,22 +81,3 @@ def _only(role: Role, endpoint: EndpointFunction, engine: Engine) -> EndpointFun
         return response
 
     return respond
-
-
-def _reporting_missing_middleware(
-    instance: str,
-) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """A router's lifespan that logs an error if the middleware is missing."""
-
-    @asynccontextmanager
-    async def lifespan(app: Any) -> AsyncIterator[None]:
-        if not any(serves(each, instance) for each in getattr(app, "user_middleware", ())):
-            _log.error(
-                "The routes of the OIDC instance %r are mounted, its middleware is not.\n"
-                "Every request that needs a session will fail.\n"
-                "Add the line: app.add_middleware(OIDCMiddleware, oidc=oidc)",
-                instance,
-            )
-        yield
-
-    return lifespan

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from difflib import get_close_matches
-from functools import wraps
-from types import CodeType
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeAlias
 from weakref import ref
 
 from starlette.middleware import Middleware
@@ -22,14 +17,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import (
-    SCOPE_KEY,
-    Block,
-    Dependency,
-    defines_routes,
-    name_with,
-    require_kind,
-)
+from fastapi_oidc.web.misuse import SCOPE_KEY, require_kind
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
@@ -39,9 +27,6 @@ of_this_task: Final[ContextVar[ref[RequestContext] | None]] = ContextVar(
 """The context of the running task's request; a task that outlives its request has no tokens."""
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
-Guarding = TypeVar("Guarding", bound=Dependency)
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 
 
 def running(engine: Engine | None = None) -> RequestContext | None:
@@ -52,25 +37,6 @@ def running(engine: Engine | None = None) -> RequestContext | None:
         return context
     found = context.find(engine.name)
     return found if found.engine is engine else None
-
-
-def noted(dependency: Guarding) -> Guarding:
-    """`dependency`, which the running request, if there is one, must call.
-
-    A request may also make an application: with its first use, or by importing a module.
-    """
-    context = running()
-    if context is not None and not defines_routes(_code_of_application()):
-        context.note(dependency)
-    return dependency
-
-
-def _code_of_application() -> CodeType:
-    """The code that uses this library."""
-    frame = sys._getframe(2)
-    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("fastapi_oidc."):
-        frame = frame.f_back
-    return frame.f_code
 
 
 def context_of(connection: HTTPConnection, engine: Engine | None = None) -> RequestContext:
@@ -138,47 +104,6 @@ def require_own_middleware(connection: HTTPConnection) -> None:
             "this endpoint is in a mounted application, which handles its errors itself: add "
             "OIDCMiddleware to the mounted application too, with the same oidc",
         )
-
-
-def awaited_anywhere(
-    function: Callable[Parameters, Coroutine[Any, Any, Result]],
-) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
-    """Like `awaited`, for a method without a request; the running request notices the call."""
-
-    @wraps(function)
-    def call(*args: Parameters.args, **named: Parameters.kwargs) -> Coroutine[Any, Any, Result]:
-        made = function(*args, **named)
-        if (context := running()) is not None:
-            context.note(made, args[0])
-        return made
-
-    return call
-
-
-def entered(
-    function: Callable[Parameters, AsyncIterator[None]],
-) -> Callable[Parameters, AbstractAsyncContextManager[None]]:
-    """Like `asynccontextmanager`, for a method; a call without `async with` is a fault.
-
-    The request in which the call is lost fails. Outside of requests Python warns, as it does of a
-    missing `await`.
-    """
-    manage = asynccontextmanager(function)
-
-    @wraps(function)
-    def call(
-        *args: Parameters.args, **named: Parameters.kwargs
-    ) -> AbstractAsyncContextManager[None]:
-        return Block(name_with(function, args[0]), manage(*args, **named), _note_lost)
-
-    return call
-
-
-def _note_lost(block: Block) -> None:
-    if (context := running()) is not None:
-        context.note(block)
-    else:
-        warnings.warn(block.fault, RuntimeWarning, stacklevel=3)
 
 
 class Serving(Generic[Identity, RequestData]):

@@ -30,7 +30,7 @@ from fastapi_oidc.web.runtime import (
     Runtime,
     usable_session,
 )
-from fastapi_oidc.web.serving import EndpointFunction, Serving, awaited_anywhere
+from fastapi_oidc.web.serving import EndpointFunction, Serving
 
 POLL_INTERVAL = 5
 """Seconds between two checks by the provider's `check_session_iframe`."""
@@ -153,7 +153,6 @@ class Sessions(Serving[Identity, RequestData]):
         """End the session with this response. The provider is not contacted."""
         self._context(connection).clear()
 
-    @awaited_anywhere
     async def user_info(self, session: OIDCSession[Identity]) -> Mapping[str, JSON] | None:
         """The session's user's current UserInfo claims, validated; None without that endpoint.
 
@@ -165,7 +164,6 @@ class Sessions(Serving[Identity, RequestData]):
             tokens.access_token, sub=session.sub, key=tokens.proof_key()
         )
 
-    @awaited_anywhere
     async def provider_metadata(self) -> ProviderMetadata:
         """The provider's metadata, from its discovery document; raises ProviderError.
 
@@ -173,7 +171,6 @@ class Sessions(Serving[Identity, RequestData]):
         """
         return await self._only().provider.metadata()
 
-    @awaited_anywhere
     async def revoke(
         self,
         *given: Never,
@@ -196,7 +193,6 @@ class Sessions(Serving[Identity, RequestData]):
             require_kind(f"{name} of oidc.revoke", value, str, NoneType)
         await revoke(self.runtime.party, sub=sub, sid=sid, session_id=session_id, issuer=issuer)
 
-    @awaited_anywhere
     async def sessions_of(
         self, sub: str, *, issuer: str | None = None
     ) -> Sequence[OIDCSession[Identity]]:
@@ -209,7 +205,6 @@ class Sessions(Serving[Identity, RequestData]):
         require_kind("issuer of oidc.sessions_of", issuer, str, NoneType)
         return await sessions_of(self.runtime.party, sub, issuer)
 
-    @awaited_anywhere
     async def to_public_session(self, locals: OIDCLocals[Identity, RequestData]) -> object:
         """The public session of loaded locals; it reads no store and refreshes nothing."""
         require_kind("locals of oidc.to_public_session", locals, OIDCLocals)
@@ -222,7 +217,6 @@ class Sessions(Serving[Identity, RequestData]):
             self._context(connection).runtime, await self.get_locals(connection)
         )
 
-    @awaited_anywhere
     async def get_session_management_config(self) -> SessionManagementConfig:
         """How browsers watch the provider's session; unsupported while discovery is unavailable."""
         return await session_management(self._only(), self.runtime.origin)

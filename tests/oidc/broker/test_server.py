@@ -164,27 +164,3 @@ async def test_any_other_server_of_asgi_serves_a_guest_too(tmp_path: Path) -> No
 async def test_a_websocket_is_not_accepted() -> None:
     async with rigged() as rig:
         await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
-
-
-async def test_an_access_that_is_served_outside_of_a_block(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with rigged() as rig:
-        path = tmp_path / "vsock_8081"
-
-        @rig.world.app.get("/lost")
-        async def lost() -> None:
-            rig.broker.serve(rig.access, path)
-
-        @rig.world.app.get("/held")
-        async def held() -> bool:
-            async with AsyncExitStack() as stack:
-                block = rig.broker.serve(rig.access, path)
-                await stack.enter_async_context(block)
-                return path.exists()
-
-        assert (await rig.browser.get("/lost")).status_code == 500
-        assert "lost: broker.serve was called without `async with`. It has don" in caplog.text
-        assert (await rig.browser.get("/held")).json() is True
-        with pytest.warns(RuntimeWarning, match="was called without `async with`"):
-            rig.broker.serve(rig.access, path)

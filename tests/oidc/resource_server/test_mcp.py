@@ -5,13 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from examples.mcp.application import create_app
 from fastapi_oidc import Clock, Code
 from fastapi_oidc.testing import DevProvider, DevResource, DevUser
 from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
-from tests.oidc.world import BASE_URL, Time, client_at, make_world, settings_of
+from tests.oidc.world import BASE_URL, Time, client_at, settings_of
 
 URL = f"{BASE_URL}/mcp"
 HEADERS = {"Accept": "application/json, text/event-stream"}
@@ -96,13 +95,6 @@ async def test_a_sufficient_token_reaches_the_tool() -> None:
             assert '"isError":true' not in answer.text
 
 
-async def test_a_server_whose_lifespan_does_not_run_names_the_line_that_runs_it() -> None:
-    notes = Notes(stateless=True)
-    with pytest.raises(RuntimeError) as caught:
-        await notes.post(notes.token(), READ)
-    assert "use api.mount(app, path, server" in caught.value.__notes__[0]
-
-
 async def test_the_metadata_are_mounted_too() -> None:
     notes = Notes(stateless=True)
     async with notes.op.browser(notes.app, base_url=BASE_URL) as browser:
@@ -160,20 +152,3 @@ def test_called_tools_are_read_strictly() -> None:
     ]
     for body, tools in calls:
         assert called_tools(body) == tools
-
-
-@pytest.mark.parametrize(
-    ("audience", "path", "is_found"),
-    [
-        (URL, "/mcp", True),
-        (f"{BASE_URL}/behind/a/proxy/mcp", "/mcp", True),
-        (f"{BASE_URL}/mcp/", "/mcp", True),
-        (URL, "/tools/mcp", False),
-        (f"{BASE_URL}/api", "/mcp", False),
-    ],
-)
-def test_a_server_where_no_client_looks_is_one_warning(
-    audience: str, path: str, is_found: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_world().oidc.api(audience).mount(FastAPI(), path, FastAPI())
-    assert ["another path" in each for each in caplog.messages] == [True] * (not is_found)

@@ -1,7 +1,5 @@
 """One guard for people with a session and programs with a token."""
 
-from collections.abc import AsyncIterator, Callable
-
 import httpx
 import pytest
 
@@ -162,16 +160,3 @@ async def test_an_override_of_the_token_reaches_every_scope_and_require_user() -
     assert (await it.ask("/machines")).json()["sub"] == "tester"
     assert (await it.ask("/machines", "POST")).json()["code"] == Code.ACCESS_TOKEN_SCOPE
     assert (await it.ask()).json() == {"sub": "tester", "by": "token", "token": "tests"}
-
-
-async def later() -> AsyncIterator[object]:
-    yield session_for(StandardIdentity(sub="tester"))
-
-
-@pytest.mark.parametrize("override", [lambda request: None, later])
-async def test_an_override_that_only_fastapi_could_call_is_refused(
-    override: Callable[..., object],
-) -> None:
-    it = Overridden()
-    it.app.dependency_overrides[it.oidc.require_auth] = override
-    assert (await it.ask()).json()["code"] == Code.CONFIGURATION_INVALID

@@ -5,7 +5,6 @@ from typing import Final
 
 from fastapi_oidc.testing import ServerError
 from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.headers import MOST_ESCAPES
 from fastapi_oidc.web.requests import MAX_FIELDS
 from tests.oidc.web.asking import (
     FORM_POST,
@@ -48,7 +47,6 @@ LOST: Final = "/auth/callback?state=unknown&code=1"
 TOO_MANY: Final = "/auth/logged-out?" + "&".join(["a=1"] * (MAX_FIELDS + 1))
 FOREIGN: Final = {"origin": "https://elsewhere.test", "sec-fetch-site": "cross-site"}
 KNOWN: Final = {"if-none-match": SCRIPT.etag}
-SLOW_COOKIES: Final = {"cookie": "a=" + "\\" * (MOST_ESCAPES + 1)}
 
 
 def page_and_json(
@@ -166,7 +164,6 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`api.router` 200 metadata": [api_metadata],
     "`request.state.oidc` 200 with a session": [signed_in("GET", "/")],
     "`request.state.oidc` 200 without a session": [asking("GET", "/")],
-    "`OIDCMiddleware` 431 for slow cookies": [asking("GET", "/me", SLOW_COOKIES)],
     "`OIDCMiddleware` 500, the application raised": [crashing],
 }
 """By the first two cells of its row."""

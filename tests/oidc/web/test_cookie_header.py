@@ -5,10 +5,8 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.exceptions import HTTPException
 
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.web import headers
 from fastapi_oidc.web.headers import own_cookies
 from tests.oidc.protocol.examples import each
 
@@ -72,19 +70,3 @@ def test_no_text_of_a_stranger_costs_more_than_its_length(piece: str) -> None:
     before = time.process_time()
     read(line)
     assert time.process_time() - before < 0.5
-
-
-def escapes(number: int) -> list[tuple[bytes, bytes]]:
-    return [(b"cookie", b"a=" + b"\\" * number), (b"x-cookie", b"\\" * number)]
-
-
-def test_a_slow_parser_sees_few_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_PARSER_IS_SLOW", True)
-    headers.require_parsable(escapes(headers.MOST_ESCAPES))
-    with pytest.raises(HTTPException, match="431"):
-        headers.require_parsable(escapes(headers.MOST_ESCAPES + 1))
-
-
-def test_a_parser_that_was_mended_sees_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "_PARSER_IS_SLOW", False)
-    headers.require_parsable(escapes(30_000))

@@ -11,7 +11,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_oidc import OIDC, OIDCMiddleware
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.web.test_startup import start
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 PAGES = "https://pages.test"
@@ -90,27 +89,3 @@ async def test_so_can_an_http_exception_of_load_request_data(order: Order) -> No
         refused = await browser.get("/me", headers=ORIGIN)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (418, PAGES)
     assert (refused.json(), refused.headers["x-reason"]) == ({"detail": "suspended"}, "suspended")
-
-
-@pytest.mark.parametrize(
-    ("order", "warnings"), [(cors_inside, 1), (cors_outside, 0), (cors_in_between, 1)]
-)
-async def test_the_order_is_checked_when_the_application_starts(
-    order: Order, warnings: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    await start(world_of(order).app)
-    found = [message for message in caplog.messages if "CORSMiddleware" in message]
-    assert len(found) == warnings
-    for message in found:
-        assert "Move app.add_middleware(CORSMiddleware, ...) below" in message
-
-
-@pytest.mark.parametrize(("origins", "warnings"), [(["*"], 1), (["https://spa.example.com"], 0)])
-async def test_every_origin_with_credentials_is_one_warning(
-    origins: list[str], warnings: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    app = FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=make_world().oidc)
-    app.add_middleware(CORSMiddleware, allow_origins=origins, allow_credentials=True)
-    await start(app)
-    assert caplog.text.count("pages of every origin may read") == warnings

@@ -5,20 +5,16 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, HTTPException, Request, Response, WebSocket
+from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from fastapi_oidc import (
     OIDC,
-    LogoutOptions,
     OIDCLocals,
     RequestDataContext,
-    SessionError,
     oidc_locals,
     require_auth,
 )
-from fastapi_oidc.testing import ServerError
-from tests.oidc.flows.steps import AFTER_EXPIRY
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
@@ -116,71 +112,6 @@ async def test_excluded_paths_load_only_when_asked(caplog: pytest.LogCaptureFixt
     assert "state.oidc.is_authenticated is read below `exclude` of OIDCMiddl" in caplog.text
     assert (await browser.get("/static/asked")).json() == {"is_authenticated": True}
     assert (await browser.get("/state")).json() == {"is_authenticated": True}
-
-
-@pytest.mark.parametrize("deletes", [True, False])
-async def test_an_endpoint_that_changes_the_session_cookie_itself_is_refused(
-    deletes: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    def own(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        @app.post("/bye")
-        async def bye(response: Response) -> None:
-            response.set_cookie("theme", "dark")
-            if deletes:
-                response.delete_cookie("__Host-oidc_session")
-            else:
-                response.set_cookie("__Host-oidc_session", "")
-
-        @app.post("/theme")
-        async def theme(response: Response) -> None:
-            response.set_cookie("theme", "dark")
-
-    _, browser = await signed_in_world(mount=own)
-    assert (await browser.post("/bye")).status_code == 500
-    assert "bye sets or deletes __Host-oidc_session, which leaves the session as" in caplog.text
-    assert "return await oidc.logout(request)" in caplog.text
-    assert (await browser.get("/me")).status_code == 200
-    assert (await browser.post("/theme")).status_code == 200
-
-
-def with_own_deletions(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    """Deletes the session cookie itself, beside what signs out and with every refusal."""
-
-    @app.post("/{way}")
-    async def leave(request: Request, way: str) -> Response:
-        response = Response()
-        if way == "logout":
-            response = await oidc.logout(request, LogoutOptions(local=True))
-        else:
-            oidc.clear_session(request)
-        response.delete_cookie("__Host-oidc_session")
-        return response
-
-    @app.exception_handler(SessionError)
-    async def refused(_request: Request, error: SessionError) -> Response:
-        response = Response(status_code=error.status)
-        response.delete_cookie("__Host-oidc_session")
-        return response
-
-
-@pytest.mark.parametrize("way", ["logout", "clear", "expiry"])
-async def test_the_cookie_of_a_session_that_has_ended_may_be_deleted(way: str) -> None:
-    world, browser = await signed_in_world(mount=with_own_deletions)
-    if way == "expiry":
-        world.time.advance(9 * 3600)
-    else:
-        left = await browser.post(f"/{way}", follow_redirects=False)
-        assert left.status_code == (302 if way == "logout" else 200)
-    assert (await browser.get("/me")).status_code == 401
-    assert "__Host-oidc_session" not in browser.cookies
-
-
-async def test_the_cookie_of_a_session_without_its_provider_may_not_be_deleted() -> None:
-    world, browser = await signed_in_world(mount=with_own_deletions)
-    world.op.faults.put("token", ServerError(), times=9)
-    world.time.advance(AFTER_EXPIRY)
-    assert (await browser.get("/me")).status_code == 500
-    assert "__Host-oidc_session" in browser.cookies
 
 
 async def test_request_data_is_loaded_once_and_never_kept() -> None:

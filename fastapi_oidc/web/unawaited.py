@@ -1,0 +1,95 @@
+"""Finds a call in the code of an endpoint that lacks its `await`, before the endpoint acts.
+
+The response of such an endpoint is refused anyway, but what it has done stays done.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from textwrap import dedent
+from types import MethodType, ModuleType
+from typing import Any, TypeAlias
+
+from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.serving import Serving
+
+Names: TypeAlias = Mapping[str, Any]
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
+    """The source of a call of this library whose result `call` drops; None if there is none.
+
+    With `is_returned` a returned result is dropped too, as FastAPI does with a dependency that has
+    no name. The decorator of a function may await what the function returns.
+    """
+    function = inspect.unwrap(call)
+    names = _names_of(function)
+    if not any(_is_a(each, Dependency, Serving) for each in _objects(names)):
+        return None
+    for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
+        if isinstance(value, ast.Call) and _is_to_be_awaited(_value_of(value.func, names)):
+            return ast.unparse(value)
+    return None
+
+
+def _is_a(value: object, *kinds: type) -> bool:
+    """Like `isinstance`, without `__class__`: a proxy would load what it stands for, or raise."""
+    return issubclass(type(value), kinds)
+
+
+def _names_of(function: Any) -> Names:
+    """The variables of other scopes that the function's code has; nothing for another object."""
+    with suppress(TypeError, ValueError):  # no function, or a variable that has no value yet
+        found = inspect.getclosurevars(function)
+        return {**found.globals, **found.nonlocals}
+    return {}
+
+
+def _objects(names: Names) -> Iterator[object]:
+    """The values of the variables, and what is in the modules among them."""
+    for value in names.values():
+        yield value
+        if _is_a(value, ModuleType):
+            yield from vars(value).values()
+
+
+def _syntax_of(function: Any) -> ast.AST:
+    """The definition of the function; an empty one without source, or for a lambda."""
+    with suppress(Exception):  # such as TokenError, if the file has changed
+        (defined,) = ast.parse(dedent(inspect.getsource(function))).body
+        if isinstance(defined, _FUNCTIONS):
+            return defined
+    return ast.Pass()
+
+
+def _dropped(node: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:
+    """The expressions whose values a function drops itself, without the functions in it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) or (is_returned and isinstance(child, ast.Return)):
+            yield child.value
+        elif not isinstance(child, _FUNCTIONS):
+            yield from _dropped(child, is_returned=is_returned)
+
+
+def _value_of(name: ast.expr, names: Names) -> Any:
+    """What a name or an attribute of ours is; None if only running the code would tell."""
+    if isinstance(name, ast.Name):
+        return names.get(name.id)
+    if isinstance(name, ast.Attribute):
+        owner = _value_of(name.value, names)
+        if _is_a(owner, Serving):
+            return getattr(owner, name.attr, None)
+        return vars(owner).get(name.attr) if _is_a(owner, ModuleType) else None
+    return None
+
+
+def _is_to_be_awaited(value: Any) -> bool:
+    """Whether its call is a coroutine of this library."""
+    if _is_a(value, MethodType) and _is_a(value.__self__, Serving):
+        return inspect.iscoroutinefunction(inspect.unwrap(value))
+    return _is_a(value, Dependency)
