@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Final, TypeGuard
 from urllib.parse import unquote, urlencode, urlsplit
 
+import idna
 from pydantic_core import Url
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
@@ -36,7 +37,9 @@ def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
         return URLFault.MALFORMED
     absolute = _ABSOLUTE.fullmatch(url)
     try:
-        Url(url)
+        host = Url(url).host or ""
+        if "xn--" in host:  # pydantic accepts names that IDNA 2008 and httpx do not
+            idna.decode(host)
     except ValueError:
         absolute = None
     if absolute is None:
