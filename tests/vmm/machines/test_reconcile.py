@@ -106,10 +106,10 @@ def test_a_start_that_fails_is_tried_again_later(
 def test_a_warning_that_is_an_error_fails_one_start_and_no_other(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = definition(folder)
-    large = MachineConfiguration(vcpu_count=1, mem_size_mib=512 * 1024)
-    configuration = small.configuration.model_copy(update={"machine_config": large})
-    made = {"a": small.replace(configuration=configuration), "b": small}
+    current = definition(folder)
+    deprecated = MachineConfiguration(vcpu_count=1, mem_size_mib=32, cpu_template="T2")
+    configuration = current.configuration.model_copy(update={"machine_config": deprecated})
+    made = {"a": current.replace(configuration=configuration), "b": current}
     for name, each in made.items():
         machines.create(name, each.replace(autostart=True))
     restart_host(folder, monkeypatch)
