@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from functools import partial
-from operator import add
+from operator import add, sub
 from typing import Final
 
 import httpx
@@ -61,7 +61,7 @@ class GuestApp:
         self._connections = {name: Connections(to) for name, to in self._routes.items()}
         self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
-        self._open, self._cost = set[Call](), Use()
+        self._open, self._cost, self._recording = set[Call](), Use(), asyncio.Lock()
         self._watch: SingleFlight[None, None] = SingleFlight()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,10 +175,11 @@ class GuestApp:
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 
     async def _record(self) -> None:
-        """Store the costs that are not stored, unless the store fails; raises SessionError."""
-        cost, self._cost = self._cost, Use()
-        if cost.calls:
-            await self._accesses.change(self._access, lambda found: found.costing(cost))
+        """Store the costs that are not stored, which count here until then; raises SessionError."""
+        async with self._recording:  # the watch and the end of the app would count calls twice
+            if (cost := self._cost).calls:
+                await self._accesses.change(self._access, lambda found: found.costing(cost))
+                self._cost = Use(*map(sub, self._cost, cost))
 
     async def _watch_calls(self) -> None:
         """Judge the access while calls are under way, and store what they cost."""

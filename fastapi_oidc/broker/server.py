@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -79,9 +81,20 @@ def _listener(path: str, owner: Owner | None) -> socket.socket:
     try:
         os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
         listener.bind(path)
-        if owner is not None:  # who owns the folder may have put a link to another file there
-            os.chown(path, *owner, follow_symlinks=False)
+        if owner is not None:
+            _give(path, owner)
     except OSError:
         listener.close()
         raise
     return listener
+
+
+def _give(path: str, owner: Owner) -> None:
+    """Change the socket's owner; who owns its folder may have put a link to another file there."""
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+            raise FileExistsError(errno.EEXIST, "another file has replaced the socket", path)
+        os.chown(f"/proc/self/fd/{found}", *owner)
+    finally:
+        os.close(found)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,14 +22,36 @@ GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
 async def test_the_socket_is_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[object] = []
-    monkeypatch.setattr(os, "chown", lambda *to, **how: given.append((to, how)))
+    given: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda path, *to: given.append((os.stat(path).st_ino, *to)))
     async with rigged() as rig:
         path = str(tmp_path / "vsock_8080")
         async with rig.broker.serve(rig.access, path, owner=(1234, 4321)):
-            assert given == [((path, 1234, 4321), {"follow_symlinks": False})]
+            assert given == [(os.stat(path).st_ino, 1234, 4321)]
         found = os.stat(rig.guest.path)
         assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o600, os.getuid())
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+async def test_the_owner_of_the_folder_gets_no_file_by_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[[Path, str], None]
+) -> None:
+    """The root of a jail belongs to its user."""
+    bind, given = socket.socket.bind, list[object]()
+    (others := tmp_path / "another's").touch()
+
+    def replaced(self: socket.socket, path: str) -> None:
+        bind(self, path)
+        os.unlink(path)
+        link(others, path)
+
+    async with rigged() as rig:
+        monkeypatch.setattr(socket.socket, "bind", replaced)
+        monkeypatch.setattr(os, "chown", lambda *named, **_: given.append(named))
+        with pytest.raises(OSError, match="vsock_8080"):
+            async with rig.broker.serve(rig.access, tmp_path / "vsock_8080", owner=(1234, 1)):
+                raise AssertionError
+    assert given == []
 
 
 async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(tmp_path: Path) -> None:
