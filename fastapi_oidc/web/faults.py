@@ -22,7 +22,7 @@ from fastapi_oidc.web.guards import FromAPI
 from fastapi_oidc.web.misuse import Dependency, name_with
 from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import Serving
-from fastapi_oidc.web.unawaited import unawaited_call
+from fastapi_oidc.web.unawaited import unawaited_call, unread_guards
 
 
 def require_sound_endpoints(app: Any, endpoints: Sequence[Endpoint], engine: Engine) -> None:
@@ -59,6 +59,12 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
         )
     if source := unawaited_call(call, is_returned=not dependant.name):
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
+    read_by_fastapi: list[object] = [each.call for each in dependant.dependencies]
+    for guard in (each for each in unread_guards(call) if each not in read_by_fastapi):
+        yield (
+            f"{_qualified(call)} declares Depends({guard.name}) where FastAPI reads no dependency: "
+            "declare it as a parameter of `__init__`, or of the function that is decorated"
+        )
     read = (*dependant.query_params, *dependant.body_params)
     for field in read:
         yield from _faults_of_parameter(field.name, field.field_info, call)

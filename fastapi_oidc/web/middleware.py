@@ -107,6 +107,8 @@ class OIDCMiddleware:
             is_closable = is_refused and response.is_open_socket and not is_a_mistake
             if (response.started and not is_closable) or (is_refused and not owner.is_served):
                 raise
+            if is_a_mistake:
+                context.faults()  # told by this error, whose response they must not refuse
             if is_closable and getattr(error, "code", None) in FIRST_VISITS:
                 owner.party.announcer.advise("websocket", _ACCEPTED_FIRST)
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))

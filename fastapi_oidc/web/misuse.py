@@ -109,8 +109,7 @@ class Call(Coroutine[Any, Any, Result], Generic[Result]):
 
     def __bool__(self) -> NoReturn:
         """Raises ConfigurationError: `if guard(request):` would be true for everybody."""
-        self.is_used = True
-        self.close()
+        self._begun.close()
         raise misconfigured(self.fault)
 
     def __await__(self) -> Generator[Any, Any, Result]:
@@ -124,11 +123,13 @@ class Call(Coroutine[Any, Any, Result], Generic[Result]):
         return self._begun.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise an error in the call."""
+        """Raise an error in the call, also in one that a task has not begun."""
+        self.is_used = True
         return self._begun.throw(*error)
 
     def close(self) -> None:
         """End the call."""
+        self.is_used = True
         self._begun.close()
 
 

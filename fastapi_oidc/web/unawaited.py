@@ -1,4 +1,4 @@
-"""Finds a call in the code of an endpoint that lacks its `await`, before the endpoint acts.
+"""Finds a guard that the code of an endpoint makes or calls and drops, before the endpoint acts.
 
 The response of such an endpoint is refused anyway, but what it has done stays done.
 """
@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from textwrap import dedent
 from types import MethodType, ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast, get_args
+
+from fastapi.params import Depends
 
 from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.serving import Serving
@@ -22,7 +24,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
-    """The source of a call of this library whose result `call` drops; None if there is none.
+    """The source of a call of this library whose result `call` drops, None if there is none.
 
     With `is_returned` a returned result is dropped too, as FastAPI does with a dependency that has
     no name. The decorator of a function may await what the function returns.
@@ -32,7 +34,7 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     if not any(_is_a(each, Dependency, Serving) for each in _objects(names)):
         return None
     for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
-        if isinstance(value, ast.Call) and _is_to_be_awaited(_value_of(value.func, names)):
+        if isinstance(value, ast.Call) and _is_to_be_used(_value_of(value.func, names)):
             return ast.unparse(value)
     return None
 
@@ -46,7 +48,9 @@ def _names_of(function: Any) -> Names:
     """The variables of other scopes that the function's code has; nothing for another object."""
     with suppress(TypeError, ValueError):  # no function, or a variable that has no value yet
         found = inspect.getclosurevars(function)
-        return {**found.globals, **found.nonlocals}
+        own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        names = {**found.globals, **found.nonlocals}
+        return {name: value for name, value in names.items() if name not in own}
     return {}
 
 
@@ -83,13 +87,37 @@ def _value_of(name: ast.expr, names: Names) -> Any:
     if isinstance(name, ast.Attribute):
         owner = _value_of(name.value, names)
         if _is_a(owner, Serving):
-            return getattr(owner, name.attr, None)
+            with suppress(Exception):  # a property may need a request
+                return getattr(owner, name.attr)
+            return None
         return vars(owner).get(name.attr) if _is_a(owner, ModuleType) else None
     return None
 
 
-def _is_to_be_awaited(value: Any) -> bool:
-    """Whether its call is a coroutine of this library."""
+def _is_to_be_used(value: Any) -> bool:
+    """Whether its call is a coroutine of this library, or a guard."""
     if _is_a(value, MethodType) and _is_a(value.__self__, Serving):
-        return inspect.iscoroutinefunction(inspect.unwrap(value))
+        makes_a_guard = value.__name__.startswith("require")
+        return makes_a_guard or inspect.iscoroutinefunction(inspect.unwrap(value))
     return _is_a(value, Dependency)
+
+
+def unread_guards(call: Any) -> Iterator[Dependency]:
+    """The guards that `call` declares where FastAPI reads none.
+
+    Of a class FastAPI reads `__init__`, and of a decorated function the one that is decorated.
+    """
+    for each in _declared(call):
+        if isinstance(each, Depends) and _is_a(each.dependency, Dependency):
+            yield cast("Dependency", each.dependency)
+
+
+def _declared(call: Any) -> Iterator[object]:
+    if inspect.isclass(call):
+        yield from vars(call).values()
+        for annotation in vars(call).get("__annotations__", {}).values():
+            yield from get_args(annotation)[1:]
+    while hasattr(call, "__wrapped__"):
+        yield from getattr(call, "__defaults__", None) or ()
+        yield from (getattr(call, "__kwdefaults__", None) or {}).values()
+        call = call.__wrapped__

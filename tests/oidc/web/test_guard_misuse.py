@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -134,6 +136,10 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
                 is_admin(request)
         deleted.append(1)
 
+    def made(request: Request) -> None:
+        oidc.require_recent(300)
+        deleted.append(1)
+
     def of_a_module(request: Request) -> None:
         guards.oidc.require_auth(request)
         deleted.append(1)
@@ -148,6 +154,7 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
     for endpoint, call in (
         (dropped, "oidc.require_auth"),
         (dropped_in_a_block, "is_admin"),
+        (made, "oidc.require_recent"),
         (of_a_module, "guards.oidc.require_auth"),
         (returned, "oidc.require_auth"),
     ):
@@ -157,6 +164,58 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         with pytest.raises(ConfigurationError, match=f"/notes: .* calls `{call}.*without await"):
             await begin(app, "/notes")
     assert deleted == []
+
+
+async def test_a_guard_that_fastapi_does_not_read_is_refused() -> None:
+    oidc = make_world().oidc
+    guard = Depends(oidc.require_auth)
+
+    class Attribute:
+        session = guard
+
+    class Annotation:
+        session: Annotated[Any, guard]
+
+    async def page() -> None: ...
+
+    @wraps(page)
+    async def decorated(*, session: Any = guard) -> None: ...
+
+    for call in (Attribute, Annotation, decorated):
+        app = FastAPI()
+        app.add_middleware(OIDCMiddleware, oidc=oidc)
+        app.get("/notes", dependencies=[Depends(call)])(page)
+        with pytest.raises(ConfigurationError, match=r"/notes: .* declares Depends\(require_auth"):
+            await begin(app, "/notes")
+
+
+async def test_a_name_of_the_function_is_no_guard() -> None:
+    world = make_world()
+    is_ok = world.oidc.require(lambda _: True)
+
+    @world.app.get("/ok")
+    async def page(request: Request) -> bool:
+        def is_ok(given: Request) -> str:
+            return given.method
+
+        is_ok(request)
+        return hasattr(request, "is_ok")
+
+    assert (await world.browser().get("/ok")).json() is False
+    assert is_ok.refuses
+
+
+async def test_an_error_that_is_swallowed_leaves_no_endpoint_open() -> None:
+    world = make_world()
+
+    @world.app.get("/swallowed")
+    async def page(request: Request) -> str:
+        with suppress(Exception):
+            if not world.oidc.get_session(request):
+                return "closed"
+        return "open"
+
+    assert (await world.browser().get("/swallowed")).status_code == 500
 
 
 @pytest.mark.parametrize(
@@ -186,6 +245,9 @@ async def test_calls_whose_coroutine_is_used_are_no_mistakes() -> None:
         if not await world.oidc.get_session(request):
             return "nobody"
         assert await (request.scope.get("cached") or world.oidc.get_locals(request))
+        cancelled = asyncio.create_task(world.oidc.get_session(request))
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
         return str(session.sub)
 
     assert (await (await world.signed_in()).get("/used")).json() == "alice"
