@@ -51,7 +51,7 @@ class Accesses:
         if before and not isinstance(await self.party.sessions.judge(copy_of(before)), Live):
             ended = before.id
 
-        def given(row: Row) -> Row:
+        def given(row: Row, _: float) -> Row:
             found = self._read(row)
             if found and found.id != ended and not found.is_of(access):
                 raise Refused(Code.BROKER_TAKEN, f"another person has given {access.machine!r} one")
@@ -74,7 +74,7 @@ class Accesses:
     async def change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
         """Apply a pure function, unless the access is withdrawn or replaced; None ends it."""
 
-        def changed(row: Row) -> Row:
+        def changed(row: Row, _: float) -> Row:
             found = self._read(row)
             return _row(rule(found)) if found and found.id == access.id else row
 

@@ -48,7 +48,7 @@ class Ending:
     before: Row = field(default_factory=Row)
     first: asyncio.Future[Row] = field(init=False)
 
-    def end(self, row: Row) -> Row:
+    def end(self, row: Row, _: float) -> Row:
         """The row after its end."""
         if not row.ended:  # else by this write, whose reply was lost
             self.before = row

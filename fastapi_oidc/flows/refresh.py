@@ -34,16 +34,18 @@ from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRe
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row, row_key
+from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
 
-PATIENCE: Final = LEASE_SECONDS + 3.0
-"""Seconds that a refresh waits for the same refresh in another process, which may have died."""
+VALID_TOKEN_PATIENCE: Final = WATCH_SECONDS + 1.5
+"""Seconds that a refresh waits for the same refresh in another process, which may have died, while
+the access token is valid.
+"""
 
-VALID_TOKEN_PATIENCE: Final = 6.0
-"""Seconds that requests wait for such a refresh while the access token is valid."""
+EXPIRED_TOKEN_PATIENCE: Final = LEASE_SECONDS + 3.0
+"""The same after the access token has expired: a dead process has lost its lease by then."""
 
 REFUSALS_BEFORE_END: Final = 4
 """Consecutive refusals of a refresh token, for a reason that RFC 6749 5.2 does not name, after
@@ -216,6 +218,7 @@ async def _take_turn(run: _Run) -> Outcome:
     session, sessions = live.session, party.sessions
     base, key = sessions.base_of(live), row_key(session.id)
     turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
+    patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
     while True:
         async with party.refreshing.here():
             run.require_running()
@@ -225,9 +228,7 @@ async def _take_turn(run: _Run) -> Outcome:
                 return await _work(run, turn, row)
         if row.ended or row.generation > session.generation or row == Row():
             return await _of_another(run)
-        if turn.waited > VALID_TOKEN_PATIENCE and not party.has_expired(session):
-            run.settled.set()
-        if turn.waited > PATIENCE:
+        if turn.waited > patience:
             explanation = "another process refreshes the session and may still get a response"
             raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
         await turn.pause()

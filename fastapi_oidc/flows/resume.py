@@ -11,7 +11,8 @@ from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
-from fastapi_oidc.flows.relying_party import Changes, RelyingParty, end_of
+from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
+from fastapi_oidc.flows.revocation import end
 from fastapi_oidc.flows.sessions import Found, Live, Over
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.session_cookie import Copy
@@ -44,6 +45,7 @@ class ClearCookie:
     """The browser's session has ended: delete the cookie."""
 
     copy: Copy = field(repr=False)
+    reason: EndReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,8 @@ async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes
         match pending:
             case SetCookie(live):
                 return await _set(party, live)
-            case ClearCookie(copy):
-                return await _clear(party, copy)
+            case ClearCookie(copy, reason):
+                return await _clear(party, copy, reason)
             case SignedOut():
                 return party.sessions.clearing()
     except SessionError as error:
@@ -208,13 +210,22 @@ async def _set(party: RelyingParty, live: Live) -> Changes:
     return party.sessions.cookies(found)
 
 
-async def _clear(party: RelyingParty, copy: Copy) -> Changes:
+async def _clear(party: RelyingParty, copy: Copy, reason: EndReason) -> Changes:
     found = await party.sessions.judge(copy)
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
-    # An end by time is not stored. Idle is the browser: what its user gave to a machine lasts.
-    live = unless_ended(party, found)
-    return party.sessions.clearing() if live is None else party.sessions.cookies(live)
+    if isinstance(found, Live):
+        now, settings = party.clock.now(), party.of(found.session).settings
+        if now < end_of(found.session, settings):
+            return party.sessions.cookies(found)
+        is_idle = now < absolute_end_of(found.session, settings)
+        if is_idle and party.sessions.in_store:
+            # Idle is the browser: what its user gave to a machine lasts until the absolute end.
+            if not await party.sessions.refuse_copies(found):
+                return ()
+        else:
+            await end(party, found.session, reason)
+    return party.sessions.clearing()
 
 
 async def _used(party: RelyingParty, live: Live, *, active: bool = True) -> Resumed:
@@ -278,7 +289,7 @@ def _over(party: RelyingParty, over: Over, code: Code, because: str = "") -> Res
     if not over.is_refused:
         party.announce_end(over.copy.id, over.session, code, because)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
-    pending = None if over.reason == "signed_out" else ClearCookie(over.copy)
+    pending = None if over.reason == "signed_out" else ClearCookie(over.copy, over.reason)
     return Resumed(None, pending, ended=over.reason)
 
 

@@ -263,7 +263,7 @@ class Sessions:
         await self.cells.change(
             list_key(keys[0]), lambda value: with_id(value, session.id, ends, self.clock.now())
         )
-        seen = await self.cells.move(row_key(session.id), lambda _: row, seen)
+        seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
 
     async def touch(self, live: Live) -> Live | Over:
@@ -274,7 +274,7 @@ class Sessions:
         now, session, base = self.clock.now(), live.session, self.base_of(live)
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row: rows.touch(row, now, base), live.seen
+                row_key(live.id), lambda row, age: rows.touch(row, age, now, base), live.seen
             )
             found = self.live(live.copy, seen)
             if isinstance(found, Over):
@@ -284,6 +284,17 @@ class Sessions:
             live = found if isinstance(found, Live) and is_later else replace(live, seen=seen)
         session = live.session.model_copy(update={"last_seen_at": now})
         return replace(live, session=session, cookie="")
+
+    async def refuse_copies(self, live: Live) -> bool:
+        """Let no cookie lead to the session any more, unless another request has used it.
+
+        The result says whether none does.
+        """
+        last_seen_at = live.session.last_seen_at or 0
+        seen = await self.cells.move(
+            row_key(live.id), lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen
+        )
+        return seen.row.epoch > seen.row.generation
 
     async def end(
         self,
@@ -313,7 +324,7 @@ class Sessions:
         """End the session everywhere before this returns; raises SessionError."""
         require_endings(self.records_endings)
         key = row_key(id)
-        await self.cells.move(key, lambda row: rows.end(row, reason, expires_at=expires_at))
+        await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
 
     async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
         """End the sessions with this key of which `of` names some, before this returns."""

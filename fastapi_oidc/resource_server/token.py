@@ -132,7 +132,7 @@ class Proofs:
         seconds = 2 * PROOF_WINDOW + 1 + self._clock.drift
         mine = Cell(secrets.token_bytes(9), self._clock.now() + seconds)
         key = f"{self._name}:dpop:{name}"
-        taking = self._store.move(key, lambda value: None if value else mine, known=b"")
+        taking = self._store.move(key, lambda value, _: None if value else mine, known=b"")
         if (await ask_store(taking)).value != mine.value:
             raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 

@@ -37,8 +37,8 @@ response to a request of an ended session may still be under way.
 FIRST_RETRY, LONGEST_RETRY = 0.1, 1.0
 """Seconds between two attempts to write while the store is down; doubled each time."""
 
-Rule: TypeAlias = Callable[[Row], Row]
-"""A pure function: a row -> the row to store."""
+Rule: TypeAlias = Callable[[Row, float], Row]
+"""A pure function: a row and the seconds since it was written -> the row to store."""
 
 
 LastSteps: TypeAlias = "SingleFlight[Turn, Row]"
@@ -116,10 +116,10 @@ class Cells:
         """
         made, name = Seen(), self._key(key)
 
-        def change(value: bytes) -> Cell | None:
+        def change(value: bytes, age: float) -> Cell | None:
             nonlocal made
             before = self.seen(key, value, known)
-            row = rule(before.row)
+            row = rule(before.row, age)
             if row is before.row:
                 made = before
                 return None
@@ -134,7 +134,7 @@ class Cells:
     async def change(self, key: str, change: Callable[[bytes], Cell]) -> None:
         """Replace a value that is no row by the result of a pure function."""
 
-        def changed(value: bytes) -> Cell:
+        def changed(value: bytes, _: float) -> Cell:
             after, expires_at = change(value)
             return Cell(after, expires_at + MARGIN)
 
@@ -231,9 +231,9 @@ class Turn:
         """The row after this attempt asked for it; see `owns`."""
         asked_at, before = self._loop.time(), self.seen
 
-        def rule(row: Row) -> Row:
+        def rule(row: Row, age: float) -> Row:
             watched = self._watched if row is before.row else 0.0
-            return rows.take(row, self._base, self._owner, watched)
+            return rows.take(row, age, self._base, self._owner, watched)
 
         self.seen = await self._cells.move(self._key, rule, before, margin=self._margin)
         self._leased_at = asked_at
@@ -273,27 +273,29 @@ class Turn:
 
     async def record(self, received: bytes) -> Row:
         """Store the token endpoint's response, for another process if this one dies."""
-        return await self._insist(lambda row: rows.record(row, self._base, received))
+        return await self._insist(lambda row, _: rows.record(row, self._base, received))
 
     async def finish(self, result: Row, others: Sequence[str] = ()) -> Row:
         """Store the next generation, and return the row: another attempt may have been first.
 
         `seen` has the values of `others` then.
         """
-        return await self._insist(lambda row: rows.finish(row, self._base, result), others)
+        return await self._insist(lambda row, _: rows.finish(row, self._base, result), others)
 
     async def refuse(self, reason: EndReason) -> Row:
         """End the row after the provider's refusal, unless another attempt got a response."""
-        return await self._insist(lambda row: rows.refuse(row, self._generation, reason))
+        return await self._insist(lambda row, _: rows.refuse(row, self._generation, reason))
 
     async def end(self, reason: EndReason) -> Row:
         """End the row, unless it has a later generation."""
-        return await self._insist(lambda row: rows.end_generation(row, self._base, reason))
+        return await self._insist(lambda row, _: rows.end_generation(row, self._base, reason))
 
     async def release(self, *, forget: bool = False) -> Row:
         """Let another attempt go on at once; `forget` drops a response that cannot be read."""
         generation, owner = self._generation, self._owner
-        return await self._insist(lambda row: rows.release(row, generation, owner, forget=forget))
+        return await self._insist(
+            lambda row, _: rows.release(row, generation, owner, forget=forget)
+        )
 
     async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
         """Begin the last step, and wait until it is done or has failed once: requests wait here."""
@@ -329,7 +331,7 @@ class Turn:
                     # Not in `seen`: a step of the attempt may have written the row meanwhile.
                     renewed = await self._cells.move(
                         self._key,
-                        lambda row: rows.renew(row, self._generation, self._owner),
+                        lambda row, _: rows.renew(row, self._generation, self._owner),
                         self.seen,
                         margin=self._margin,
                     )

@@ -16,26 +16,27 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, SessionError, misconfigured
-from fastapi_oidc.session.store import Cell, MemoryStore, Store
+from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class SealedSession:
-    """What a `SessionStore` stores: content that only this library reads, and its end.
+    """What a `SessionStore` stores: content that only this library reads, and two times.
 
-    The store may delete the session after `expires_at` (seconds since the epoch). It can be
-    pickled, and `to_json` and `from_json` are for databases that take text.
+    Times are seconds since the epoch. The store may delete the session after `expires_at`. It can
+    be pickled, and `to_json` and `from_json` are for databases that take text.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     content: bytes = field(repr=False)
     expires_at: int
+    written_at: float
 
     def to_json(self) -> str:
-        """The session as a JSON object of `content` in base64 and `expires_at`."""
+        """The session as a JSON object of `content` in base64 and the times."""
         return _JSON.dump_json(self).decode()
 
     @staticmethod
@@ -113,7 +114,8 @@ class ExclusiveStore(Store):
     A value is read, compared and replaced within the lock. Without a lock this is atomic for the
     tasks of one event loop alone: of two processes that change a session at the same time, the one
     that writes later wins, so a refresh may present a refresh token twice and undo a sign-out. One
-    process at a time needs no lock, nor do sessions that always lead to the same process.
+    process at a time needs no lock, nor do sessions that always lead to the same process. Ages are
+    by the clock of each process.
     """
 
     def __init__(
@@ -124,16 +126,16 @@ class ExclusiveStore(Store):
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         """See `Store.read`; the store is asked for all keys concurrently."""
-        return await asyncio.gather(*map(self._find, keys))
+        return [found.value for found in await asyncio.gather(*map(self._find, keys))]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         if before is None:
             return await self._find(key)
 
-        async def compare_and_set() -> tuple[bytes | None]:
+        async def compare_and_set() -> tuple[Stored | None]:
             found = await self._find(key)
-            if found != before:
+            if found.value != before:
                 return (found,)
             await self._set(key, after)
             return (None,)
@@ -147,21 +149,23 @@ class ExclusiveStore(Store):
         await self._store.aclose()
         await self._lock.aclose()
 
-    async def _find(self, key: str) -> bytes:
+    async def _find(self, key: str) -> Stored:
         session = await self._call(self._store.get, key)
+        now = self._clock.read()
         if not isinstance(session, SealedSession | None):
             kind = type(session).__name__
             said = f"SessionStore.get returned {kind}, not SealedSession or None"
             raise SessionError(Code.SESSION_STORE_UNAVAILABLE, said)
-        if session is None or session.expires_at <= self._clock.now():
-            return b""
-        return session.content
+        if session is None or session.expires_at <= now:
+            return Stored(b"", 0.0)
+        return Stored(session.content, now - session.written_at)
 
     async def _set(self, key: str, after: Cell) -> None:
         if not after.value:
             await self._call(self._store.delete, key)
             return
-        await self._call(self._store.set, key, SealedSession(after.value, after.expires_at))
+        session = SealedSession(after.value, after.expires_at, self._clock.read())
+        await self._call(self._store.set, key, session)
 
     async def _call(
         self, method: Callable[..., Result | Awaitable[Result]], *arguments: object

@@ -8,9 +8,10 @@
 
 `n` is the generation: how often the row was finished. `take` makes one attempt of a process the
 owner. Only the owner presents the refresh token, and it renews the row meanwhile. Another attempt
-may take the row, also with an answer, after it has watched the row for LEASE_SECONDS without a
-change. The first answer of a generation is for every attempt. A row that has ended stays as it is,
-except that a sign-out replaces the reason.
+may take the row, also with an answer, when two things are true: the owner has not renewed the row
+for LEASE_SECONDS, and the attempt has watched the row for WATCH_SECONDS without a change. The first
+answer of a generation is for every attempt. A row that has ended stays as it is, except that a
+sign-out replaces the reason.
 
 Tokens for other APIs and logins under way are rows too: `content` is their result.
 Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` says what follows.
@@ -26,7 +27,12 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.model import EndReason
 
 LEASE_SECONDS: Final = 12.0
-"""Seconds for which an attempt watches an unchanged row before it takes the row from its owner."""
+"""Seconds without a renewal, by the store's clock, after which an owner may be dead."""
+
+WATCH_SECONDS: Final = 4.5
+"""Seconds for which an attempt must have watched an unchanged row, to take it from an owner. Within
+them a live owner writes again after an outage of the store, or a jump of the store's clock.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,7 @@ class Row:
     `answer` is the token endpoint's response to it, until the next generation is stored. `content`
     is the session; it is empty while only the cookie has it. `ended` says why the session has
     ended. Copies of the session's cookie from before the generation `epoch` are refused: the user
-    has signed in again since. `secret` is the digest of the secret in the
+    has signed in again since, or has been idle. `secret` is the digest of the secret in the
     session's cookie.
 
     `keeps_grant`: it has ended by a login whose tokens the provider may end with its own.
@@ -94,8 +100,8 @@ def row_key(id: str) -> str:
     return f"session:{id}"
 
 
-def take(row: Row, base: Row, owner: str, watched: float) -> Row:
-    """The row after the attempt `owner` asks for it.
+def take(row: Row, age: float, base: Row, owner: str, watched: float) -> Row:
+    """The row after the attempt `owner` asks for it, `age` seconds after its last change.
 
     The attempt has watched the row for `watched` seconds, in which the row did not change. `base`
     is the row of the generation to refresh, as the attempt knows it, and replaces the row of an
@@ -106,8 +112,11 @@ def take(row: Row, base: Row, owner: str, watched: float) -> Row:
         return row
     if row.generation < base.generation or row == Row():
         row = replace(base, last_seen_at=max(row.last_seen_at, base.last_seen_at))
-    elif row.owner not in ("", owner) and watched < LEASE_SECONDS:
-        return row
+    elif row.owner not in ("", owner):
+        if age < 0:
+            return replace(row)  # the store's clock was set back: written again, its age is known
+        if age < LEASE_SECONDS or watched < WATCH_SECONDS:
+            return row
     return replace(row, owner=owner)
 
 
@@ -175,11 +184,21 @@ def end_generation(row: Row, base: Row, reason: EndReason) -> Row:
     return row if is_later else end(row, reason, expires_at=base.expires_at)
 
 
-def touch(row: Row, at: int, base: Row) -> Row:
-    """The row with a later `last_seen_at`; `base` if the store has none."""
-    if row.ended or at <= row.last_seen_at:
+def touch(row: Row, age: float, at: int, base: Row) -> Row:
+    """The row with a later `last_seen_at`; `base` if the store has none.
+
+    The row of a live owner is not written, because its age is the owner's lease.
+    """
+    if row.ended or (row.owner and age < LEASE_SECONDS) or at <= row.last_seen_at:
         return row
     return replace(row if row != Row() else replace(base, content=b""), last_seen_at=at)
+
+
+def refuse_copies(row: Row, last_seen_at: int) -> Row:
+    """The row without a cookie that leads to it, unless it was used after `last_seen_at`."""
+    if row.ended or not row.content or row.last_seen_at > last_seen_at:
+        return row
+    return replace(row, epoch=row.generation + 1) if row.epoch <= row.generation else row
 
 
 def _is_lost(row: Row, base: Row) -> bool:

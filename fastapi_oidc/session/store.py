@@ -96,6 +96,17 @@ DEFAULT_TIMEOUT: Final = 5.0
 """Seconds for one command of a Redis or SQL store, including its wait for a connection."""
 
 
+class Stored(NamedTuple):
+    """The value under a key, b"" without one.
+
+    `age` is the number of seconds since the value was written, by the clock of the store. It is
+    negative if that clock has been set back since.
+    """
+
+    value: bytes
+    age: float
+
+
 class Cell(NamedTuple):
     """A value to store, which the store may delete after `expires_at` (seconds since the epoch).
 
@@ -113,8 +124,8 @@ class Moved(NamedTuple):
     others: Sequence[bytes]
 
 
-Change: TypeAlias = Callable[[bytes], Cell | None]
-"""A pure function: the value -> the next value, None to leave it as it is."""
+Change: TypeAlias = Callable[[bytes, float], Cell | None]
+"""A pure function: the value and its age -> the next value, None to leave it as it is."""
 
 
 class Store(ABC):
@@ -133,7 +144,7 @@ class Store(ABC):
         """The value under each key, b"" without one, in one round trip."""
 
     @abstractmethod
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """Store `after` if the value is `before`; the result is None.
 
         Otherwise, and always if `before` is None, store nothing and return the value that was
@@ -142,7 +153,7 @@ class Store(ABC):
 
     async def swap_and_read(
         self, key: str, before: bytes | None, after: Cell, others: Sequence[str], /
-    ) -> tuple[bytes | None, Sequence[bytes]]:
+    ) -> tuple[Stored | None, Sequence[bytes]]:
         """Like `swap`; also the values of `others`, at the moment of the swap or later.
 
         A subclass may do both in one round trip.
@@ -163,14 +174,14 @@ class Store(ABC):
         `known` is the value that the caller has seen last. If it is still the value, one command is
         enough. `change` may be called several times, also with its own result, after a lost reply.
         """
-        before, after = known, None if known is None else change(known)
-        if after is None:  # nothing to write is known yet: ask for the value
+        before, after = known, None if known is None else change(known, 0.0)
+        if after is None:  # nothing to write is known yet: ask for the value and its age
             before, after = None, Cell(b"", 0)
         while True:
             found, values = await self.swap_and_read(key, before, after, others)
             if found is None:
                 return Moved(after.value, values)
-            before, after = found, change(found)
+            before, after = found.value, change(*found)
             if after is None:
                 return Moved(before, values)
 
@@ -196,24 +207,27 @@ class MemoryStore(Store):
     ) -> None:
         self._clock = clock or Clock()
         self._max_values, self._evicts = max_values, evicts
-        self._values: TTLCache[str, bytes] = TTLCache(
+        # With each value, the time when it was written.
+        self._values: TTLCache[str, tuple[bytes, float]] = TTLCache(
             self._clock, max_entries=max_values if evicts else None
         )
         self._swapping = Lock()
 
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         """See `Store.read`."""
-        return [self._values.get(key) or b"" for key in keys]
+        found = map(self._values.get, keys)
+        return [b"" if entry is None else entry[0] for entry in found]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         with self._swapping:
-            value = self._values.get(key) or b""
+            now = self._clock.read()
+            value, written_at = self._values.get(key) or (b"", now)
             if value != before:
-                return value
+                return Stored(value, now - written_at)
             if after.value:
                 self._require_room(key)
-                self._values.set(key, after.value, expires_at=after.expires_at)
+                self._values.set(key, (after.value, now), expires_at=after.expires_at)
             else:
                 self._values.pop(key)
             return None

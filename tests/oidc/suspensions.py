@@ -11,7 +11,7 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc import MemoryStore
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, Stored
 
 PATIENCE: Final = 20
 
@@ -75,7 +75,7 @@ class SuspendingStore(MemoryStore):
     async def read(self, keys: Sequence[str], /) -> Sequence[bytes]:
         return await _suspended(super().read, keys)
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         return await _suspended(super().swap, key, before, after)
 
 

@@ -56,7 +56,7 @@ ID token is good ends the sessions that it refreshes."""
 EVENTS: Final = [
     "ask everywhere", "ask everywhere", "refresh", "is still signed in", "copy", "copy", "revoke",
     "log out at provider", "break down", "repair", "open gate", "kill", "disconnect",
-    "set clock",
+    "set clock", "set back clock of stores",
 ]  # fmt: skip
 
 
@@ -127,6 +127,8 @@ class SessionMachine(RuleBasedStateMachine):
                 world.kill(number)
             case "set clock":
                 world.set_clock(number, CLOCK_ERRORS[browser])
+            case "set back clock of stores":
+                world.set_back_clock_of_stores((1, 30, 60, 600, 1500)[browser])
             case "disconnect" if world.pending:
                 world.pending[browser % len(world.pending)].task.cancel()
                 world.wait(0.001)

@@ -22,7 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from fastapi_oidc.concurrency import PerLoop, TimeLimit
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, ask_store
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, ask_store
 
 PROBE_SECONDS: Final = 1.0
 """Time limit of the first probe, in seconds; it doubles with each further probe."""
@@ -188,17 +188,20 @@ LATE: Final = 2.0
 # CLUSTERDOWN, a ClusterError, is an error reply, but a part of the cluster is missing.
 _UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
 
+# Before each value stands the time of Redis when it was written, in microseconds.
+_DIGITS: Final = 16
+
 # A value is compared by its SHA-1, so that it is not sent twice.
-_SWAP: Final = """
-local found = redis.call('GET', KEYS[1]) or ''
-if redis.sha1hex(found) == ARGV[1] then
-  found = false
-  if ARGV[2] == '' then redis.call('DEL', KEYS[1])
-  else redis.call('SET', KEYS[1], ARGV[2], 'EXAT', ARGV[3]) end
-end
-local others = {}
+_SWAP: Final = f"""
+local now = string.format('%010d%06d', unpack(redis.call('TIME')))
+local stored = redis.call('GET', KEYS[1]) or now
+local value, found = string.sub(stored, {_DIGITS + 1}), false
+if redis.sha1hex(value) ~= ARGV[1] then found = {{value, now - string.sub(stored, 1, {_DIGITS})}}
+elseif ARGV[2] == '' then redis.call('DEL', KEYS[1])
+else redis.call('SET', KEYS[1], now .. ARGV[2], 'EXAT', ARGV[3]) end
+local others = {{}}
 for n = 2, #KEYS do others[n - 1] = redis.call('GET', KEYS[n]) end
-return {found, others}
+return {{found, others}}
 """
 
 Command = Callable[[Any], Awaitable[Any]]
@@ -255,14 +258,14 @@ class RedisStore(Store):
 
         return _values(await self._run(read, "read"))
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`."""
         found, _ = await self._swap([key], before, after)
         return found
 
     async def swap_and_read(
         self, key: str, before: bytes | None, after: Cell, others: Sequence[str], /
-    ) -> tuple[bytes | None, Sequence[bytes]]:
+    ) -> tuple[Stored | None, Sequence[bytes]]:
         """See `Store.swap_and_read`. A cluster has the keys in several places."""
         if isinstance(self._reached.here().client, RedisCluster):
             return await super().swap_and_read(key, before, after, others)
@@ -270,12 +273,12 @@ class RedisStore(Store):
 
     async def _swap(
         self, keys: Sequence[str], before: bytes | None, after: Cell
-    ) -> tuple[bytes | None, Sequence[bytes]]:
+    ) -> tuple[Stored | None, Sequence[bytes]]:
         expected = "" if before is None else hashlib.sha1(before, usedforsecurity=False).hexdigest()
         names = [self._prefix + key for key in keys]
         arguments = (len(names), *names, expected, after.value, after.expires_at)
         found, others = await self._run(lambda client: client.eval(_SWAP, *arguments), "write")
-        return found, _values(others)
+        return None if found is None else Stored(found[0], found[1] / 1e6), _values(others)
 
     async def may_evict(self) -> bool:
         """Whether Redis deletes values that have not expired when its memory is full.
@@ -313,7 +316,8 @@ class RedisStore(Store):
 
 
 def _values(found: Sequence[bytes | None]) -> Sequence[bytes]:
-    return [value or b"" for value in found]
+    """The values without their times."""
+    return [b"" if stored is None else stored[_DIGITS:] for stored in found]
 
 
 async def _send(here: _Reached, command: Command, seconds: float) -> Any:

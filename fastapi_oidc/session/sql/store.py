@@ -39,6 +39,7 @@ from fastapi_oidc.session.store import (
     Cell,
     Place,
     Store,
+    Stored,
     ask_store,
     lacks_table,
 )
@@ -163,6 +164,7 @@ table: Final = Table(
     metadata,
     Column("key", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
+    Column("written_at", Double, nullable=False),
     Column("expires_at", Double, nullable=False, index=True),
 )
 _row: Final = table.c
@@ -170,7 +172,14 @@ _IS_ALIVE: Final = _row.expires_at > server_time()
 _READ: Final = select(_row.key, _row.value).where(
     _row.key.in_(bindparam("keys", expanding=True)), _IS_ALIVE
 )
-_AFTER: Final[Mapping[str, Any]] = {"value": bindparam("after"), "expires_at": bindparam("ends")}
+_FIND: Final = select(_row.value, (server_time() - _row.written_at).label("age")).where(
+    _row.key == bindparam("of_key"), _IS_ALIVE
+)
+_AFTER: Final = {
+    "value": bindparam("after"),
+    "written_at": server_time(),
+    "expires_at": bindparam("ends"),
+}
 _REPLACE: Final = (
     update(table)
     .where(_row.key == bindparam("of_key"), _row.value == bindparam("before"), _IS_ALIVE)
@@ -242,14 +251,14 @@ class SQLStore(Store):
         found = {row.key: row.value for row in await self._run(_READ, keys=list(keys))}
         return [found.get(key, b"") for key in keys]
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """See `Store.swap`. A new value sometimes also removes expired rows."""
         if before is not None and await self._is_swapped(key, before, after):
             if not before:
                 await self._purge_sometimes()
             return None
-        (found,) = await self.read([key])
-        return found
+        rows = await self._run(_FIND, of_key=key)
+        return Stored(rows[0].value, rows[0].age) if rows else Stored(b"", 0.0)
 
     async def aclose(self) -> None:
         """Close the connections that the store opened; an engine of the application stays open."""

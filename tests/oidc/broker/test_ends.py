@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import httpx
 import pytest
 
 from fastapi_oidc import SessionError
@@ -101,8 +102,14 @@ async def test_the_idle_timeout_of_the_browser_ends_nothing_and_no_call_extends_
         for _ in range(4):
             rig.world.time.advance(200)
             assert (await rig.guest.get()).status_code == 200
+        cookies = httpx.Cookies(rig.browser.cookies)
         assert (await rig.browser.get("/")).json() == {"is_authenticated": False}
         assert (await rig.guest.get()).status_code == 200
+        party = rig.world.oidc.runtime.party
+        longer = party.settings.model_copy(update={"idle_timeout": 7200})
+        object.__setattr__(party, "settings", longer)
+        rig.browser.cookies = cookies
+        assert (await rig.browser.get("/")).json() == {"is_authenticated": False}
         rig.world.time.advance(400)  # the access token expires
         assert (await rig.guest.get()).status_code == 200
 

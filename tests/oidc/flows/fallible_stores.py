@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi_oidc import Clock, MemoryStore
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, Stored
 from tests.oidc.flows.steps import stores_of
 from tests.oidc.world import Time, World, make_world
 
@@ -37,7 +37,7 @@ class FallibleStore(MemoryStore):
         self.outage.require("read")
         return await super().read(keys)
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         self.outage.require("swap")
         return await super().swap(key, before, after)
 

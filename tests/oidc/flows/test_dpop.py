@@ -224,7 +224,7 @@ class TestNonces:
 
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:
     """The turns that processes take from now on, at once from an owner that seems to be dead."""
-    monkeypatch.setattr(rows, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     turns: list[Turn] = []
     take = Turn.take
 

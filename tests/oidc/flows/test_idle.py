@@ -6,7 +6,11 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.flows.outcomes import Refreshed
+from fastapi_oidc.flows.refresh import refresh
+from fastapi_oidc.flows.sessions import ANY_EPOCH, Live
+from fastapi_oidc.session.session_cookie import Copy
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import Lifetimes, OAuthError
 from tests.oidc.flows.steps import (
     LOCAL,
@@ -17,7 +21,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     with_connection,
 )
-from tests.oidc.interleaving import Held, begun
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world
 
 IDLE = 600
@@ -55,6 +59,27 @@ async def test_unused_session_is_over(world: World) -> None:
     assert (answer.status_code, answer.json()["ended"]) == (401, "expired")
 
 
+async def test_a_session_that_was_unused_stays_over_when_the_timeout_grows(
+    processes: tuple[World, World], mode: str
+) -> None:
+    here, there = processes
+    browser = await here.signed_in()
+    patient = there.oidc.settings.model_copy(update={"idle_timeout": 10 * IDLE})
+    store = here.oidc.registrations.engine.store
+    later = another_process(here, settings=patient, mount=with_pages, **stores_of(mode, store))
+    copy = copy_of(browser, later)
+    here.time.advance(IDLE)
+    assert await generation(browser) is None
+    assert await generation(copy) is None
+    if mode == "store":
+        [session] = await later.oidc.sessions_of("alice")
+        party = later.oidc.runtime.party
+        live = await party.sessions.judge(Copy(session.id, (), ANY_EPOCH, 0))
+        assert isinstance(live, Live)
+        assert isinstance(await refresh(party, live), Refreshed), "what a job may do lasts"
+        assert await generation(copy) is None
+
+
 async def test_used_session_goes_on_to_its_absolute_end() -> None:
     settings = {"idle_timeout": IDLE, "session_lifetime": 5 * IDLE}
     world = make_world(settings=settings)
@@ -80,7 +105,7 @@ async def test_store_is_written_ten_times_in_a_timeout_at_most(mode: str) -> Non
     class Counting(MemoryStore):
         writes = 0
 
-        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+        async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
             self.writes += before is not None
             return await super().swap(key, before, after)
 

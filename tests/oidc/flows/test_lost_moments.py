@@ -17,7 +17,7 @@ from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.rows import LEASE_SECONDS
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import OAuthError, TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -45,7 +45,7 @@ class Between(MemoryStore):
     nth, kind = 0, "session"
     gate: Gate | None = None
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         if self.nth and f":{self.kind}:" in key:
             self.nth -= 1
             if not self.nth:
@@ -189,7 +189,7 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     lives = [await live_in(each, browser) for each in (world, there)]
     mine = asyncio.create_task(refresh_for(parties[0], lives[0], api))
     await sent.until_reached()
-    monkeypatch.setattr(rows, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     world.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
     store.nth, store.gate = 3, judged  # taken, answered, and then the next generation
     other = asyncio.create_task(refresh(parties[1], lives[1]))

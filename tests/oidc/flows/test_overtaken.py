@@ -19,7 +19,7 @@ from fastapi_oidc.flows.resume import refresh_now
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -130,7 +130,7 @@ async def test_an_attempt_that_judges_otherwise_revokes_no_token_of_the_next_gen
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process has made it of the same answer."""
-    monkeypatch.setattr(rows, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     here, there = two_processes(mode)
     browser, gate = await here.signed_in(), Gate()
 
@@ -176,6 +176,22 @@ async def test_a_use_that_finds_the_end_of_its_session_lets_nobody_in(mode: str)
     assert (await late).status_code == 401
 
 
+async def test_a_session_that_is_used_while_its_idle_end_is_written_keeps_its_cookie() -> None:
+    world, store = world_of("store", settings={"idle_timeout": 1000})
+    browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
+    world.time.advance(200)
+    assert await generation(browser) == 0
+    live = await live_in(world, browser)
+    world.time.advance(1000)
+    store.nth, store.gate = 1, Gate()
+    idle = begun(browser.get("/me"))
+    await store.gate.until_reached()
+    await sessions.touch(live)
+    store.gate.opened.set()
+    assert "set-cookie" not in (await idle).headers
+    assert await user(browser) == "alice"
+
+
 async def test_a_step_up_does_not_fail_with_the_refresh_that_it_has_waited_for(mode: str) -> None:
     world, _ = world_of(mode)
     browser, outage = await world.signed_in(), held_outage()
@@ -218,8 +234,8 @@ async def test_a_copy_from_before_a_step_up_ends_nothing_for_the_refresh_that_jo
 def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended() -> None:
     """A sign-out revokes the tokens of that row; the store repeats its command."""
     row, ending = Row(generation=1, content=b"session"), Ending("one", "signed_out", 2**31)
-    ended = ending.end(row)
-    assert ending.end(ended) == ended
+    ended = ending.end(row, 0.0)
+    assert ending.end(ended, 0.0) == ended
     assert ending.before == row
 
 
@@ -228,7 +244,7 @@ async def test_a_sign_out_beside_an_answer_of_another_release_succeeds(mode: str
     browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
     live = await live_in(world, browser)
     answered = replace(sessions.base_of(live), answer=b"of another release")
-    await sessions.cells.move(row_key(live.id), lambda _: answered)
+    await sessions.cells.move(row_key(live.id), lambda *_: answered)
     answer = await signed_out(browser, **LOCAL)
     assert (answer.status_code, answer.headers["location"]) == (302, "/me")
     assert await user(browser) is None
@@ -244,7 +260,7 @@ async def test_an_answer_that_a_dead_attempt_has_left_is_revoked(
     body = b'{"access_token": "a", "token_type": "Bearer", "refresh_token": "left"}'
     answer = TokenAnswer(party.clock.now(), body).encode()
     answered = replace(party.sessions.base_of(live), answer=answer)
-    await party.sessions.cells.move(row_key(live.id), lambda _: answered)
+    await party.sessions.cells.move(row_key(live.id), lambda *_: answered)
     if how == "sign-out":
         await signed_out(browser, **LOCAL)
     else:
@@ -296,7 +312,7 @@ class Watched(Store):
         await self.moment(len(self.commands))
         return found
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         found = await self.store.swap(key, before, after)
         self.commands.append("swap")
         await self.moment(len(self.commands))

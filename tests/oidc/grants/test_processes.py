@@ -127,7 +127,7 @@ async def test_a_token_that_comes_after_another_attempts_is_revoked_and_not_used
     here.op.faults.put("token", held)
     late = asyncio.create_task(grants[0].access_token())
     await held.gate.until_reached()
-    monkeypatch.setattr(rows, "LEASE_SECONDS", 0.0)
+    monkeypatch.setattr(rows, "WATCH_SECONDS", 0.0)
     here.time.advance(LEASE_SECONDS + 1)  # paused for so long that its row is taken
     stored = await grants[1].access_token()
     held.gate.opened.set()

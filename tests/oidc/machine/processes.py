@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 
 from fastapi_oidc import OIDC, Clock, DownstreamAPI, OIDCError, OIDCMiddleware
 from fastapi_oidc.session.rows import Row
-from fastapi_oidc.session.store import Cell, Store
+from fastapi_oidc.session.store import Cell, Store, Stored
 
 if TYPE_CHECKING:
     from tests.oidc.machine.ledger import Presentation
@@ -138,7 +138,7 @@ class _Store(Store):
         )
         return values
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         """A fault of a write has the name of what becomes of the row, or of the key."""
         _, kind, id = key.split(":", 2)  # after the name of the instance
         old, new = self._row(f"{kind}:{id}", before), self._row(f"{kind}:{id}", after.value)
@@ -146,12 +146,12 @@ class _Store(Store):
         name = "revoke" if kind in ("user", "sid") else name
         name = "look" if before is None else name
 
-        def note(result: bytes | None) -> None:
+        def note(result: Stored | None) -> None:
             if result is None and new is not None and kind == "session":
                 self.process.world.ledger.note(self.process, id, name)
 
         operation = partial(self.inner.swap, key, before, after)
-        found: bytes | None = await self.process.ask(name, operation, note)
+        found: Stored | None = await self.process.ask(name, operation, note)
         return found
 
     def _row(self, key: str, value: bytes | None) -> Row | None:
@@ -166,7 +166,7 @@ def _change(before: Row | None, after: Row) -> str:
         return "end"
     if after.answer and not before.answer:
         return "record"
-    if after.owner and after.last_seen_at == before.last_seen_at:
+    if after.owner:
         return "take"
     return "finish" if after.generation > before.generation else "write"
 

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import httpx
 
 from fastapi_oidc import Clock, MemoryStore, OIDCSettings, SessionError
-from fastapi_oidc.flows.refresh import PATIENCE
+from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, Lifetimes, sign_in
 from fastapi_oidc.testing.record import LogoutDelivered
 from tests.oidc.machine.ledger import SESSION_SECONDS, Browser, Ledger, Pending
@@ -48,13 +48,14 @@ class MachineWorld:
     def __init__(self, mode: Mode) -> None:
         self.mode, self.loop, self.is_closing = mode, VirtualTimeLoop(), False
         self.gate, self.standing_still = asyncio.Event(), 0
-        self.clocks_were_set = False
+        self.clock_error, self.clocks_were_set = 0.0, False
         clock = Clock(read=lambda: EPOCH + self.loop.seconds)
+        stores = Clock(read=lambda: EPOCH + self.loop.seconds + self.clock_error)
         client = client_at(dpop_bound_access_tokens=mode.dpop)
         self.op = _provider(clock, client)
         self.settings = _settings(mode, client, self.op)
         self.ledger = Ledger(mode, self.loop, self.op)
-        self.store = MemoryStore(clock=clock)
+        self.store = MemoryStore(clock=stores)
         self.orders: dict[int, asyncio.Future[str]] = {}
         self.pending: list[Pending] = []
         self.requests: list[asyncio.Task[Any]] = []
@@ -214,8 +215,13 @@ class MachineWorld:
         self.clocks_were_set = True
         self.processes[number].clock_error = error
 
+    def set_back_clock_of_stores(self, seconds: float) -> None:
+        """From now on the clock by which the stores keep their times is behind."""
+        self.clocks_were_set = True
+        self.clock_error -= seconds
+
     def repair(self) -> None:
-        """Nothing fails any more."""
+        """Nothing fails any more; the clock of the stores goes on, behind as it may be."""
         for number, process in enumerate(self.processes):
             process.faults.clear()
             process.clock_error = SKEWS[number % len(SKEWS)]
@@ -245,7 +251,7 @@ class MachineWorld:
             for browser in self.browsers:
                 for number in range(self.mode.processes):
                     self.begin("me", browser, number)
-                    self.wait(PATIENCE)  # an attempt whose reply was lost owns a row
+                    self.wait(VALID_TOKEN_PATIENCE)  # an attempt whose reply was lost owns a row
                     assert not self.pending, "no answer although nothing fails"
                     assert self.ledger.last_status < 500, "no session although nothing fails"
             self.require()

@@ -18,7 +18,7 @@ from redis.exceptions import NoPermissionError
 import fastapi_oidc.session.redis as redis_package
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.protocol.examples import each
@@ -46,9 +46,11 @@ async def test_values_are_stored_read_together_replaced_and_deleted(store: Redis
         assert await store.swap(key, b"", Cell(key.encode(), LATER)) is None
     assert list(await store.read(keys)) == [b"", *(key.encode() for key in keys[1:])]
     await put_one(store)
-    assert await store.swap(KEY, b"two", ONE) == ONE.value
+    seen = await store.swap(KEY, b"two", ONE)
+    assert seen is not None
+    assert seen.value == ONE.value
     assert await store.swap(KEY, ONE.value, Cell(b"", 0)) is None
-    assert await store.swap(KEY, ONE.value, ONE) == b""
+    assert await store.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
 
 
 async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:

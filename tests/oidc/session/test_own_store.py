@@ -25,7 +25,7 @@ from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, SECRET
 from tests.oidc.session.values import KEY, ONE
 
-SESSION = SealedSession(b"\x00\xffone", NOW + 60)
+SESSION = SealedSession(b"\x00\xffone", NOW + 60, NOW + 0.25)
 
 
 class Dictionary(SessionStore):
@@ -123,8 +123,8 @@ def test_a_sealed_session_is_a_value() -> None:
         "",
         "{}",
         "[]",
-        '{"content": "secret!", "expires_at": 1}',
-        '{"content": "c2VjcmV0", "expires_at": "soon"}',
+        '{"content": "secret!", "expires_at": 1, "written_at": 1}',
+        '{"content": "c2VjcmV0", "expires_at": "soon", "written_at": 1}',
     ],
 )
 def test_another_text_is_no_sealed_session(text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row
 from tests.oidc.session.examples import NOW
 
 END: Final = NOW + 3600
@@ -27,13 +27,15 @@ RESULT: Final = Row(content=b"two", secret="digest", expires_at=END)
 
 
 @pytest.mark.parametrize(
-    ("row", "watched", "owner"),
+    ("row", "age", "owner"),
     [
         (IDLE, 0.0, "me"),
+        (IDLE, -60.0, "me"),
         (MINE, 0.0, "me"),  # asked again, because the reply was lost
         (TAKEN, 0.0, "other"),
         (TAKEN, LEASE_SECONDS - 0.1, "other"),
         (TAKEN, LEASE_SECONDS, "me"),
+        (TAKEN, -0.1, "other"),  # the age is not known after a clock was set back
         (ANSWERED, LEASE_SECONDS - 0.1, "other"),
         (ANSWERED, LEASE_SECONDS, "me"),  # and has the response
         (LATER, 60.0, ""),
@@ -41,10 +43,18 @@ RESULT: Final = Row(content=b"two", secret="digest", expires_at=END)
         (NONE, 0.0, ""),  # the row with the session is lost
     ],
 )
-def test_who_owns_a_row_after_asking_for_it(row: Row, watched: float, owner: str) -> None:
-    taken = rows.take(row, IDLE, "me", watched)
+def test_who_owns_a_row_after_asking_for_it(row: Row, age: float, owner: str) -> None:
+    taken = rows.take(row, age, IDLE, "me", WATCH_SECONDS)
     assert taken.owner == owner
     assert replace(taken, owner=row.owner) == row, "nothing else changes"
+    if row.owner and owner != row.owner:
+        assert rows.take(row, age, IDLE, "me", WATCH_SECONDS - 0.1) is row, "not yet"
+
+
+def test_a_row_whose_age_is_unknown_is_written_again() -> None:
+    taken = rows.take(TAKEN, -5.0, IDLE, "me", WATCH_SECONDS)
+    assert taken is not TAKEN, "so its age is known from now on"
+    assert rows.take(taken, LEASE_SECONDS, IDLE, "me", WATCH_SECONDS).owner == "me"
 
 
 OF_COOKIE: Final = Row(generation=1, expires_at=END)
@@ -54,7 +64,7 @@ OF_COOKIE: Final = Row(generation=1, expires_at=END)
 @pytest.mark.parametrize("row", [NONE, replace(IDLE, generation=0, owner="other", content=b"")])
 @pytest.mark.parametrize("base", [OF_COOKIE, replace(OF_COOKIE, generation=0)])
 def test_a_cookie_counts_before_an_earlier_row_and_where_there_is_none(row: Row, base: Row) -> None:
-    taken = rows.take(row, base, "me", 0.0)
+    taken = rows.take(row, 0.0, base, "me", WATCH_SECONDS)
     if row is NONE or base is OF_COOKIE:
         assert taken == replace(base, owner="me", last_seen_at=row.last_seen_at)
     else:
@@ -129,29 +139,40 @@ def test_no_step_shortens_the_life_of_an_end() -> None:
 
 
 @pytest.mark.parametrize("row", STATES)
-def test_a_use_is_recorded_until_the_end(row: Row) -> None:
+def test_a_use_is_recorded_while_nobody_refreshes(row: Row) -> None:
     base = Row(generation=1, content=b"of the cookie", expires_at=END)
-    used = rows.touch(row, NOW + 1, base)
-    if row.ended:
+    used = rows.touch(row, 0, NOW + 1, base)
+    if row.owner or row.ended:
         assert used is row
     elif row is NONE:
         assert used == Row(generation=1, expires_at=END, last_seen_at=NOW + 1)
     else:
         assert used == replace(row, last_seen_at=NOW + 1)
-    assert rows.touch(used, NOW, base) is used, "an earlier use changes nothing"
+    assert rows.touch(used, 0, NOW, base) is used, "an earlier use changes nothing"
+    if row.owner:
+        late = rows.touch(row, LEASE_SECONDS, NOW + 1, base)
+        assert late == replace(row, last_seen_at=NOW + 1), "the owner may still be alive"
+
+
+def test_no_copy_leads_to_a_session_that_was_unused_whatever_happens_later() -> None:
+    refused = rows.refuse_copies(IDLE, NOW)
+    assert refused == replace(IDLE, epoch=IDLE.generation + 1)
+    assert rows.finish(refused, refused, RESULT).epoch == refused.epoch
+    assert rows.refuse_copies(IDLE, NOW - 1) is IDLE, "another request has used it"
 
 
 Step = Callable[[Row], Row]
 STEPS: Final[dict[str, Step]] = {
-    "take": lambda row: rows.take(row, IDLE, "me", 0.0),
-    "take over": lambda row: rows.take(row, IDLE, "third", LEASE_SECONDS),
+    "take": lambda row: rows.take(row, 0.0, IDLE, "me", 0.0),
+    "take over": lambda row: rows.take(row, LEASE_SECONDS, IDLE, "third", WATCH_SECONDS),
     "renew": lambda row: rows.renew(row, 1, "me"),
     "record": lambda row: rows.record(row, IDLE, b"tokens"),
     "finish": lambda row: rows.finish(row, IDLE, RESULT),
     "release": lambda row: rows.release(row, 1, "me"),
     "refuse": lambda row: rows.refuse(row, 1, "ended_by_provider"),
     "end": lambda row: rows.end(row, "signed_out"),
-    "touch": lambda row: rows.touch(row, NOW + 1, IDLE),
+    "refuse copies": lambda row: rows.refuse_copies(row, NOW),
+    "touch": lambda row: rows.touch(row, 0, NOW + 1, IDLE),
 }
 
 

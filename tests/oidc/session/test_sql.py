@@ -24,7 +24,7 @@ from fastapi_oidc.session.sql.store import (
     _require_supported,
     table,
 )
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Stored
 from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
 from tests.postgres_server import running_postgres
@@ -122,7 +122,9 @@ async def test_a_change_that_another_one_overtook_is_repeated(
             change = asyncio.create_task(SQLStore(engine).swap(KEY, ONE.value, ONE))
             while not change.done() and not await other._database.run(waits, {}):  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        assert await change == b"newer"
+        seen = await change
+        assert seen is not None
+        assert seen.value == b"newer"
     await engine.dispose()
     await first.dispose()
 
@@ -231,9 +233,18 @@ async def test_a_value_ends_by_the_clock_of_the_database(sql_values: SQLStore) -
     assert await has_one(sql_values)
     await changed(sql_values, expires_at=now - 1)
     assert not await has_one(sql_values)
-    assert await sql_values.swap(KEY, ONE.value, ONE) == b""
+    assert await sql_values.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
     assert await sql_values.swap(KEY, b"", ONE) is None
     assert await has_one(sql_values)
+
+
+async def test_ages_are_by_the_clock_of_the_database(sql_values: SQLStore) -> None:
+    await put_one(sql_values)
+    for seconds in (3600, -3600):
+        await changed(sql_values, written_at=time.time() - seconds)
+        seen = await sql_values.swap(KEY, None, ONE)
+        assert seen is not None
+        assert seen.age == pytest.approx(seconds, abs=60)
 
 
 async def test_nothing_of_a_deleted_value_is_left_in_its_row(sql_values: SQLStore) -> None:
@@ -246,7 +257,7 @@ async def test_nothing_of_a_deleted_value_is_left_in_its_row(sql_values: SQLStor
 async def test_expired_rows_alone_are_removed_a_thousand_at_a_time(sql_values: SQLStore) -> None:
     await put_one(sql_values)
     expired = [
-        {"key": str(number), "value": b"one", "expires_at": 1.0}
+        {"key": str(number), "value": b"one", "written_at": 1.0, "expires_at": 1.0}
         for number in range(PURGED_AT_ONCE + 1)
     ]
     await sql_values._database.run(table.insert().values(expired), {})

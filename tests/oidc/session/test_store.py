@@ -15,7 +15,7 @@ from fastapi_oidc.session.own_store import ExclusiveStore, LockOfThisLoop, store
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.sql.store import _place_of
-from fastapi_oidc.session.store import Cell, MemoryStore, Place, Store, ask_store
+from fastapi_oidc.session.store import Cell, MemoryStore, Place, Store, Stored, ask_store
 from tests.oidc.protocol.examples import each, refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
@@ -106,7 +106,7 @@ class Watched(MemoryStore):
         super().__init__(clock=moving.clock)
         self.asked: list[tuple[bytes | None, bytes]] = []
 
-    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> bytes | None:
+    async def swap(self, key: str, before: bytes | None, after: Cell, /) -> Stored | None:
         self.asked.append((before, after.value))
         return await super().swap(key, before, after)
 
@@ -115,10 +115,10 @@ class Appending:
     """Appends a letter, up to three; notes what it was called with."""
 
     def __init__(self) -> None:
-        self.seen: list[bytes] = []
+        self.seen: list[tuple[bytes, float]] = []
 
-    def __call__(self, value: bytes) -> Cell | None:
-        self.seen.append(value)
+    def __call__(self, value: bytes, age: float) -> Cell | None:
+        self.seen.append((value, age))
         return None if len(value) >= 3 else Cell(value + b"x", LATER)
 
 
@@ -137,30 +137,34 @@ async def test_who_knows_the_value_asks_once(moving: MovableClock, change: Appen
     moved = await store.move(KEY, change, known=b"x")
     assert moved.value == b"xx" == await stored(store)
     assert store.asked == [(b"", b"x"), (b"x", b"xx")]
-    assert change.seen == [b"", b"x"]
+    assert change.seen == [(b"", 0), (b"x", 0)]
 
 
-async def test_who_does_not_know_it_asks_twice(moving: MovableClock, change: Appending) -> None:
+async def test_who_does_not_know_it_asks_twice_and_hears_its_age(
+    moving: MovableClock, change: Appending
+) -> None:
     store = Watched(moving)
-    await store.move(KEY, lambda _: Cell(b"a", LATER))
+    await store.move(KEY, lambda *_: Cell(b"a", LATER))
+    moving.second += 7
     store.asked.clear()
     moved = await store.move(KEY, change)
     assert moved.value == b"ax" == await stored(store)
     assert store.asked == [(None, b""), (b"a", b"ax")]
-    assert change.seen == [b"a"]
+    assert change.seen == [(b"a", 7)]
 
 
 async def test_a_value_that_is_to_stay_is_returned_as_it_is(
     moving: MovableClock, change: Appending
 ) -> None:
     store = Watched(moving)
-    await store.move(KEY, lambda _: Cell(b"aaa", LATER))
+    await store.move(KEY, lambda *_: Cell(b"aaa", LATER))
+    moving.second += 7
     store.asked.clear()
-    for known in (None, b"aaa"):  # which may be another one by now, so it is asked for
+    for known in (None, b"aaa"):  # which may be decided by its age, so it is asked for
         moved = await store.move(KEY, change, known=known)
         assert moved.value == b"aaa" == await stored(store)
     assert store.asked == [(None, b"")] * 2
-    assert change.seen == [b"aaa"] * 3
+    assert change.seen == [(b"aaa", 7), (b"aaa", 0), (b"aaa", 7)]
 
 
 CLOCK = Clock()
@@ -226,15 +230,17 @@ def until(second: int, value: bytes = b"one") -> Cell:
     return Cell(value, NOW + second)
 
 
-async def test_a_value_ends_at_its_second(moving: MovableClock) -> None:
+async def test_a_value_ends_at_its_second_and_ages_until_then(moving: MovableClock) -> None:
     store = MemoryStore(clock=moving.clock)
     await store.swap(KEY, b"", until(10))
     moving.second = NOW + 9
     assert await store.read([KEY]) == [b"one"]
-    assert await store.swap(KEY, None, until(10)) == b"one"
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", 9)
+    moving.second = NOW - 5
+    assert await store.swap(KEY, None, until(10)) == Stored(b"one", -5), "the clock was set back"
     moving.second = NOW + 10
     assert await store.read([KEY]) == [b""]
-    assert await store.swap(KEY, None, until(10)) == b""
+    assert await store.swap(KEY, None, until(10)) == Stored(b"", 0)
 
 
 async def test_a_full_store_takes_no_new_key_and_loses_nothing(moving: MovableClock) -> None:

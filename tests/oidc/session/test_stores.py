@@ -13,7 +13,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.session.own_store import store_of
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Change, MemoryStore, Store
+from fastapi_oidc.session.store import Cell, Change, MemoryStore, Store, Stored
 from tests.oidc.session.conftest import url_of
 from tests.oidc.session.test_own_store import Dictionary
 
@@ -62,7 +62,8 @@ async def found(store: Store, key: str) -> bytes:
     """The value, which both operations find."""
     (value,) = await store.read([key])
     seen = await store.swap(key, None, Cell(b"nothing", LATER))
-    assert seen == value
+    assert seen is not None
+    assert seen.value == value
     return value
 
 
@@ -81,7 +82,7 @@ async def test_other_values_are_read_together_with_a_swap(store: Store, key: str
     values = [others[0].encode(), b"", others[2].encode()]
     for before, expected in ((None, b""), (b"", None), (b"", b"one")):
         found, read = await store.swap_and_read(key, before, Cell(b"one", LATER), others)
-        assert found == expected
+        assert (None if found is None else found.value) == expected
         assert list(read) == values
     found, read = await store.swap_and_read(key, b"one", Cell(b"two", LATER), [])
     assert (found, list(read)) == (None, [])
@@ -91,13 +92,13 @@ async def test_a_swap_is_read_by_its_own_command(store: Store, key: str) -> None
     """What is read is not older than the swap."""
     _, (value,) = await store.swap_and_read(key, b"", Cell(b"one", LATER), [key])
     assert value == b"one"
-    moved = await store.move(key, lambda _: None, others=[key])
+    moved = await store.move(key, lambda *_: None, others=[key])
     assert (moved.value, list(moved.others)) == (b"one", [b"one"])
 
 
 async def test_a_value_is_stored_where_there_is_none(store: Store, key: str) -> None:
-    assert await store.swap(key, None, Cell(b"one", LATER)) == b""
-    assert await store.swap(key, b"zero", Cell(b"one", LATER)) == b""
+    assert await store.swap(key, None, Cell(b"one", LATER)) == Stored(b"", 0.0)
+    assert await store.swap(key, b"zero", Cell(b"one", LATER)) == Stored(b"", 0.0)
     assert await found(store, key) == b""
     assert await store.swap(key, b"", Cell(b"one", LATER)) is None
     assert await found(store, key) == b"one"
@@ -106,17 +107,19 @@ async def test_a_value_is_stored_where_there_is_none(store: Store, key: str) -> 
 async def test_a_value_is_replaced_by_whoever_knows_it(store: Store, key: str) -> None:
     await store.swap(key, b"", Cell(b"one", LATER))
     for wrong in (b"", b"on", b"ones", b"ONE"):
-        assert await store.swap(key, wrong, Cell(b"two", LATER)) == b"one"
+        seen = await store.swap(key, wrong, Cell(b"two", LATER))
+        assert seen is not None
+        assert seen.value == b"one"
     assert await store.swap(key, b"one", Cell(b"two", LATER)) is None
     assert await found(store, key) == b"two"
 
 
 async def test_a_value_is_deleted_by_whoever_knows_it(store: Store, key: str) -> None:
     await store.swap(key, b"", Cell(b"one", LATER))
-    assert await store.swap(key, b"two", Cell(b"", LATER)) == b"one"
+    assert (await store.swap(key, b"two", Cell(b"", LATER)) or Stored(b"", 0)).value == b"one"
     assert await store.swap(key, b"one", Cell(b"", LATER)) is None
     assert await found(store, key) == b""
-    assert await store.swap(key, b"one", Cell(b"two", LATER)) == b""
+    assert await store.swap(key, b"one", Cell(b"two", LATER)) == Stored(b"", 0.0)
     assert await store.swap(key, b"", Cell(b"", 0)) is None
     assert await store.swap(key, b"", Cell(b"two", LATER)) is None
     assert await found(store, key) == b"two"
@@ -128,7 +131,7 @@ async def test_an_expired_value_is_none(store: Store, key: str) -> None:
             await store.swap(key, b"", Cell(before, LATER))
         assert await store.swap(key, before, Cell(b"two", LONG_AGO)) is None
         assert await found(store, key) == b""
-        assert await store.swap(key, b"two", Cell(b"three", LATER)) == b""
+        assert await store.swap(key, b"two", Cell(b"three", LATER)) == Stored(b"", 0.0)
     assert await store.swap(key, b"", Cell(b"three", LATER)) is None
     assert await found(store, key) == b"three"
 
@@ -136,8 +139,24 @@ async def test_an_expired_value_is_none(store: Store, key: str) -> None:
 async def test_a_swap_may_be_repeated_after_its_reply_was_lost(store: Store, key: str) -> None:
     for before, after in ((b"", b"one"), (b"one", b"two"), (b"two", b"")):
         assert await store.swap(key, before, Cell(after, LATER)) is None
-        assert await store.swap(key, before, Cell(after, LATER)) == after
+        again = await store.swap(key, before, Cell(after, LATER))
+        assert again is not None
+        assert again.value == after
         assert await found(store, key) == after
+
+
+async def age(store: Store, key: str) -> float:
+    seen = await store.swap(key, None, Cell(b"", 0))
+    assert seen is not None
+    return seen.age
+
+
+async def test_a_value_grows_older_until_it_is_replaced(store: Store, key: str) -> None:
+    for before, after in ((b"", b"one"), (b"one", b"two")):
+        began = time.monotonic()
+        await store.swap(key, before, Cell(after, LATER))
+        while (seen := await age(store, key)) < 0.1:
+            assert 0 <= seen <= time.monotonic() - began + 0.01
 
 
 async def test_large_values_are_kept_as_they_are(store: Store, key: str) -> None:
@@ -159,7 +178,7 @@ async def test_every_printable_key_is_a_key_of_its_own(store: Store) -> None:
 
 
 def appending(item: bytes) -> Change:
-    return lambda value: Cell(value + item, LATER)
+    return lambda value, age: Cell(value + item, LATER)
 
 
 async def test_concurrent_movers_lose_nothing(given: Any, store: Store, key: str) -> None:

@@ -20,7 +20,7 @@ async def has_one(store: Store) -> bool:
 
 async def put_one(store: Store) -> None:
     """Stores ONE under KEY, whatever was there."""
-    await store.move(KEY, lambda _: ONE)
+    await store.move(KEY, lambda value, age: ONE)
 
 
 def calls_of(store: Store) -> Iterator[Awaitable[object]]:
