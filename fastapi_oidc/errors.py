@@ -59,11 +59,11 @@ class OIDCError(Exception):
         return ANSWERS[self.code].text
 
 
-class ConfigurationError(OIDCError, ValueError):
+class ConfigurationError(OIDCError):
     """The application is set up wrongly; its developer or operator must act.
 
-    It is a ValueError, so a validator of pydantic may raise it. `faults` has one line for each
-    fault.
+    It is no ValueError: pydantic would tell of it beside the values of an application's own model,
+    which are secrets. `faults` has one line for each fault.
     """
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isinf
 from typing import TypeAlias
 
 from pydantic_core import from_json
@@ -24,8 +25,8 @@ class MalformedJSON(ValueError):
 def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
     """The value of the JSON `text` (RFC 8259). Of a repeated member, the last one (RFC 7515 4).
 
-    Raises MalformedJSON for anything else than UTF-8, for NaN, a lone surrogate, more than
-    `max_bytes` bytes or more than 200 levels of nesting.
+    Raises MalformedJSON for anything else than UTF-8, for NaN, a number that no float can hold, a
+    lone surrogate, more than `max_bytes` bytes or about 200 levels of nesting.
     """
     if len(text) > max_bytes:
         raise MalformedJSON(f"more than {max_bytes} bytes")
@@ -33,7 +34,18 @@ def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
         value: JSON = from_json(text, allow_inf_nan=False)
     except ValueError:
         raise MalformedJSON("not JSON in UTF-8") from None
+    if _has_infinity(value):
+        raise MalformedJSON("a number is too large")
     return value
+
+
+def _has_infinity(value: JSON) -> bool:
+    """Whether a number, such as 1e400, was too large: it could not be written as JSON again."""
+    if isinstance(value, float):
+        return isinf(value)
+    if isinstance(value, dict):
+        return any(map(_has_infinity, value.values()))
+    return isinstance(value, list) and any(map(_has_infinity, value))
 
 
 def parse_json_object(text: bytes, *, max_bytes: int = MAX_BYTES) -> Claims:

@@ -24,7 +24,9 @@ class URLFault(Enum):
 
 
 # Browsers read backslashes as slashes, and parsers drop tabs and line breaks.
-_ABSOLUTE: Final = re.compile(r"(https?)://[^/?@:%][^/?@%]*([/?].*)?", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(
+    r"(https?)://([\w.-]+|\[[\da-f:.]+\])(:\d{0,5})?([/?].*)?", re.IGNORECASE | re.ASCII
+)
 _ODD: Final = re.compile(r'[^!-~]|[\\"<>^`{|}#]')
 
 

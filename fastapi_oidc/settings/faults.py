@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.peer_names import hint_for
+from fastapi_oidc.settings.rules import BrokenRule
 
 
 def configuration_error(
@@ -38,8 +39,8 @@ def configuration_error(
 def _rule_of(detail: ErrorDetails) -> ConfigurationError:
     """The error of a rule of this library; one of pydantic has its text."""
     raised = detail.get("ctx", {}).get("error")
-    if isinstance(raised, ConfigurationError):
-        return raised
+    if isinstance(raised, BrokenRule):
+        return raised.error
     return ConfigurationError(
         Code.CONFIGURATION_INVALID, detail["msg"].removeprefix("Value error, ")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
 
@@ -36,6 +37,7 @@ from fastapi_oidc.settings.rules import (
     LONGEST_LIFETIME,
     algorithms_of,
     authentication_of,
+    require_own_credentials,
     tenants_of,
 )
 from fastapi_oidc.settings.types import (
@@ -195,7 +197,7 @@ class OIDCSettings(BaseSettings):
             raise TypeError(explanation)
 
     def checked(self) -> Self:
-        """These settings, validated again: copies are not. The environment is not read.
+        """These settings, validated again. The environment is not read.
 
         Raises ConfigurationError.
         """
@@ -208,6 +210,14 @@ class OIDCSettings(BaseSettings):
         except ValidationError as error:
             raise configuration_error(error, type(self).model_fields) from None
         return made
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """These settings with the changes of `update`, validated.
+
+        A copy for another issuer must set its own credentials. Raises ConfigurationError.
+        """
+        require_own_credentials(vars(self), update or {})
+        return super().model_copy(update=update, deep=deep).checked()
 
     @property
     def origin(self) -> str | None:

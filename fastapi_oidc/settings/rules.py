@@ -6,13 +6,13 @@ Several rules also read settings that are already valid, from `info.data`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from pydantic import AfterValidator, SecretStr, ValidationInfo
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
 from fastapi_oidc.protocol.jose.algorithms import require_algorithms
 from fastapi_oidc.protocol.metadata import Tenants, require_issuer_url
@@ -28,15 +28,35 @@ _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offlin
 """The scopes of Core 5.4 and 11."""
 _SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
 
+CREDENTIALS: Final = ("client_secret", "client_private_key")
+"""Credentials from one provider, which must not be sent to another."""
+
 LONGEST_LIFETIME: Final = 400 * 86_400
 """Seconds after which browsers drop every cookie (RFC 6265bis 5.5)."""
+
+
+class BrokenRule(ValueError):
+    """Carries a ConfigurationError through pydantic, which collects ValueErrors alone."""
+
+    def __init__(self, error: ConfigurationError) -> None:
+        super().__init__(error.explanation)
+        self.error = error
+
+
+@contextmanager
+def _collected() -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        raise BrokenRule(error) from None
 
 
 def obeying(rule: Callable[[Any], object]) -> AfterValidator:
     """A validator that returns the value unless `rule` raises ConfigurationError."""
 
     def validate(value: Value) -> Value:
-        rule(value)
+        with _collected():
+            rule(value)
         return value
 
     return AfterValidator(validate)
@@ -46,9 +66,19 @@ def obeying_beside(rule: Callable[[Any, Settings], object]) -> AfterValidator:
     """Like `obeying`, for a rule that reads other settings; skipped if one of them is invalid."""
 
     def validate(value: Value, info: ValidationInfo) -> Value:
-        with suppress(KeyError):
+        with _collected(), suppress(KeyError):
             rule(value, info.data)
         return value
+
+    return AfterValidator(validate)
+
+
+def read_by(rule: Callable[[Any, ValidationInfo], object]) -> AfterValidator:
+    """A validator that returns what `rule` returns."""
+
+    def validate(value: Any, info: ValidationInfo) -> object:
+        with _collected():
+            return rule(value, info)
 
     return AfterValidator(validate)
 
@@ -112,7 +142,7 @@ def require_idle_within(idle_timeout: int | None, settings: Settings) -> None:
         raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
 
 
-def require_scope(scope: Iterable[str]) -> tuple[str, ...]:
+def require_scope(scope: Iterable[str], _: ValidationInfo) -> tuple[str, ...]:
     """The scope with `openid` (Core 3.1.2.1), in the characters of RFC 6749 3.3."""
     if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
         raise misconfigured(
@@ -184,3 +214,14 @@ def algorithms_of(names: Sequence[str], settings: Settings) -> frozenset[str]:
     Raises ConfigurationError.
     """
     return require_algorithms(names, revealed(settings["client_secret"]))
+
+
+def require_own_credentials(current: Settings, changes: Settings) -> None:
+    """Require new credentials when a copy of the settings changes the issuer."""
+    if changes.get("issuer", current.get("issuer")) == current.get("issuer"):
+        return
+    if missing := [name for name in CREDENTIALS if current.get(name) and name not in changes]:
+        raise misconfigured(
+            f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
+            "or None if it has none"
+        )

@@ -86,7 +86,7 @@ UNASKABLE = {
     "numbers": ("999.1.1.1", "op.999"),
     "an address": ("[v1.a]", "[::1]x", "[fe80::1%25eth0]", "[]"),
     "a port": ("op.test:65536", "op.test:+1", ":443"),
-    "a character": ("op%2etest", "op|test"),
+    "a character": ("op%2etest", "op|test", "op;test"),
 }
 
 

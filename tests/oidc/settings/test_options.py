@@ -1,9 +1,10 @@
 """Options are checked when they are made, and secrets stay secret."""
 
+from traceback import format_exception
 from typing import Any
 
 import pytest
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, MemoryStore, OIDCSettings, SessionStore
 from tests.oidc.protocol.examples import Rules, breaking, changes, refused
@@ -102,9 +103,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "code"), WRONG)
-def test_a_copy_is_checked_by_the_instance(change: dict[str, Any], code: Code) -> None:
+def test_a_copy_is_checked(change: dict[str, Any], code: Code) -> None:
     with refused(code, ConfigurationError):
-        OIDC(OIDCSettings(**options()).model_copy(update=change))
+        OIDCSettings(**options()).model_copy(update=change)
 
 
 def test_what_was_made_without_checks_reads_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +118,36 @@ def test_what_was_made_without_checks_reads_no_environment(monkeypatch: pytest.M
 
 def test_a_copy_has_the_kept_types() -> None:
     copy = OIDCSettings(**options()).model_copy(update={"scope": "openid groups"})
-    assert OIDC(copy).settings.scope == ("openid", "groups")
+    assert copy.scope == ("openid", "groups")
     constructed = OIDC(OIDCSettings.model_construct(**options())).settings
     assert SECRET not in repr(constructed)
+
+
+@pytest.mark.parametrize("credential", ["client_secret", "client_private_key"])
+def test_a_copy_for_another_provider_needs_credentials_of_its_own(credential: str) -> None:
+    key = {"client_private_key": "a key"} if credential == "client_private_key" else {}
+    settings = OIDCSettings(**options(**key))
+    change = {"name": "partners", "issuer": "https://partners.example.com"}
+    with pytest.raises(ConfigurationError, match=credential):
+        settings.model_copy(update=change)
+    none = {"client_secret": None, "client_private_key": None}
+    partners = settings.model_copy(update={**change, **none})
+    assert (partners.client_secret, partners.client_private_key) == (None, None)
+
+
+def test_a_copy_for_the_same_provider_keeps_its_secret() -> None:
+    copy = OIDCSettings(**options()).model_copy(update={"name": "again"})
+    assert copy.client_secret == OIDCSettings(**options()).client_secret
+
+
+def test_a_model_of_the_application_shows_no_secret_of_wrong_settings() -> None:
+    class Application(BaseModel):
+        oidc: OIDCSettings
+
+    values = options(issuer="op.test")
+    with pytest.raises(ConfigurationError) as caught:
+        Application.model_validate({"oidc": values})
+    assert values["client_secret"] not in "".join(format_exception(caught.value))
 
 
 def test_own_settings_of_other_names_are_checked_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
