@@ -8,11 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import unquote
 
-from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster, Sentinel
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
@@ -78,34 +75,28 @@ class Circuit:
         self._limit = PROBE_SECONDS
 
 
-NODE_SECONDS: Final = 0.5
-"""Seconds that one of several nodes or sentinels may take before the next one is tried."""
-
-SENTINEL_PORT: Final = 26379
-
 Client: TypeAlias = Redis | RedisCluster
 Options: TypeAlias = dict[str, Any]
 
-_LIMITS: Final = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), NODE_SECONDS)
 _NO_URL: Final = (
-    "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS, unix://path, "
-    "redis+sentinel://host,host/service/0 or redis+cluster://host,host; its parts are "
-    "percent-encoded"
+    "a Redis URL is redis://[user:password@]host[:port]/0, rediss:// with TLS or unix://path; its "
+    "parts are percent-encoded. For Sentinel or a cluster, give RedisStore a client of redis-py"
 )
 
 
-def client_of(url: str, max_connections: int) -> Client:
+def client_of(url: str, max_connections: int) -> Redis:
     """A client with connections of its own, which it opens when they are needed.
 
     A dropped connection is replaced once: every command here may be repeated. Raises
     ConfigurationError (configuration.invalid) for an invalid URL.
     """
+    checks = {"ssl_check_hostname": True} if url.startswith("rediss:") else {}
+    retry = Retry(NoBackoff(), 1)
     try:
-        client = _make(url, {"max_connections": max_connections, "retry": Retry(NoBackoff(), 1)})
-        if isinstance(client, Redis):  # raises TypeError for an unknown option, as a command would
-            pool: ConnectionPool = client.connection_pool
-            pool.connection_class(**pool.connection_kwargs)
-    except (ValueError, TypeError, KeyError, RedisClusterException) as error:
+        client = Redis.from_url(url, max_connections=max_connections, retry=retry, **checks)
+        pool: ConnectionPool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # raises TypeError for an unknown option
+    except (ValueError, TypeError) as error:
         # Its text may contain a part of a password that was not percent-encoded.
         raised = type(error).__name__
         raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
@@ -125,50 +116,6 @@ def reads_replicas(client: Client) -> bool:
         return balances or client.read_from_replicas
     pool = client.connection_pool
     return isinstance(pool, SentinelConnectionPool) and not pool.is_master
-
-
-async def close(client: Client) -> None:
-    """Close its connections, also those to sentinels; a later command opens new ones."""
-    await client.aclose()
-    pool = None if isinstance(client, RedisCluster) else client.connection_pool
-    if isinstance(pool, SentinelConnectionPool):
-        for sentinel in pool.sentinel_manager.sentinels:
-            await sentinel.aclose()
-
-
-def _make(url: str, usual: Options) -> Client:
-    """Each host has the options that redis-py parses from a URL of it alone."""
-    scheme, _, rest = url.partition("://")
-    transport, _, shape = scheme.lower().partition("+")
-    if not shape:
-        checks = {"ssl_check_hostname": True} if transport == "rediss" else {}
-        return Redis.from_url(url, **usual, **checks)
-    rest, _, query = rest.partition("?")
-    authority, _, path = rest.partition("/")
-    service, _, database = path.partition("/") if shape == "sentinel" else ("", "", path)
-    if (shape, bool(service)) not in (("sentinel", True), ("cluster", False)):
-        raise ValueError
-    user, at, names = authority.rpartition("@")
-    urls = [f"{transport}://{user}{at}{name}/{database}?{query}" for name in names.split(",")]
-    hosts: list[Options] = [dict(parse_url(one)) for one in urls]
-    options = {name: hosts[0][name] for name in hosts[0].keys() - {"host", "port"}}
-    if options.pop("connection_class", None) is SSLConnection:
-        options = {"ssl": True, "ssl_check_hostname": True, **options}
-    if shape == "sentinel":
-        return _master(unquote(service), hosts, options, usual)
-    nodes = [ClusterNode(host["host"], host.get("port", 6379)) for host in hosts]
-    return RedisCluster(startup_nodes=nodes, **{**usual, **_LIMITS, **options})
-
-
-def _master(service: str, hosts: list[Options], options: Options, usual: Options) -> Redis:
-    shared = {name: options[name] for name in options if name.startswith(("ssl", "socket_"))}
-    sentinel_options = {"retry": Retry(NoBackoff(), 0), **_LIMITS, **shared}
-    for name in ("username", "password"):
-        sentinel_options[name] = options.pop(f"sentinel_{name}", None)
-    addresses = [(host["host"], host.get("port", SENTINEL_PORT)) for host in hosts]
-    sentinel = Sentinel(addresses, sentinel_kwargs=sentinel_options)  # type: ignore[no-untyped-call]
-    master: Redis = sentinel.master_for(service, **{**usual, **options})
-    return master
 
 
 DEFAULT_PREFIX: Final = "fastapi_oidc:"
@@ -218,11 +165,11 @@ class _Reached(NamedTuple):
 class RedisStore(Store):
     """Values on Redis 7 or Valkey: one server, a master behind sentinels, or a cluster.
 
-    `client` is a URL or a client. With a URL, the store makes a client with `max_connections`
-    connections in each event loop. The application closes its own client, and the store uses half
-    of that client's connections. A URL is one of `redis.from_url`,
-    `redis+sentinel://host,host/service/0` or `redis+cluster://host,host`; `rediss` in place of
-    `redis` means TLS. Raises ConfigurationError (configuration.invalid) for another URL.
+    `client` is a URL of `redis.from_url` or a client: a `Redis`, the client of
+    `Sentinel(...).master_for(...)`, or a `RedisCluster`. With a URL, the store makes a client with
+    `max_connections` connections in each event loop. The application closes its own client, and the
+    store uses half of that client's connections. Raises ConfigurationError (configuration.invalid)
+    for another URL.
 
     Each operation is one command of at most `timeout` seconds. It waits as long for a connection,
     or up to six times as long while Redis replies to others. It raises SessionError
@@ -292,7 +239,7 @@ class RedisStore(Store):
     async def aclose(self) -> None:
         """Close the connections that the store opened; a client of the application stays open."""
         if isinstance(self._given, str):
-            await close(self._reached.here().client)
+            await self._reached.here().client.aclose()
 
     async def _run(self, command: Command, doing: str) -> Any:
         """The reply to `command`; texts are bytes."""
@@ -392,6 +339,15 @@ def _share_of(client: Client) -> int:
 
 def _place_of(client: Client) -> Place:
     """Where the application's client leads to."""
+    password = options_of(client).get("password")
+    return Place(f"redis://{_address_of(client)}", tuple(filter(None, [password])))
+
+
+def _address_of(client: Client) -> str:
+    """The server, the nodes that a cluster is found by, or the service of sentinels."""
+    if isinstance(client, RedisCluster):
+        return ",".join(client.nodes_manager.startup_nodes)
+    if isinstance(pool := client.connection_pool, SentinelConnectionPool):
+        return str(pool.service_name)
     options = options_of(client)
-    place = options.get("path") or f"{options.get('host', '')}:{options.get('port', '')}"
-    return Place(f"redis://{place.strip(':')}", tuple(filter(None, [options.get("password")])))
+    return options.get("path") or f"{options.get('host', '')}:{options.get('port', '')}".strip(":")

@@ -14,6 +14,7 @@ import httpx
 from fastapi_oidc import Clock
 from fastapi_oidc.testing import DevClient, DevProvider, DevUser, TokensIssued, sign_in
 from tests.oidc.fleet.worker_process import PATIENCE, Worker
+from tests.oidc.redis_topologies.clients import Connect
 from tests.oidc.redis_topologies.servers import Server, program_of, running
 
 LONG_AFTER = 400
@@ -24,11 +25,14 @@ KEPT_ON_DISK = ("--appendonly", "yes", "--appendfsync", "always")
 
 @dataclass(slots=True)
 class Fleet:
-    """What the workers share; `settings` are changed before a worker is started."""
+    """What the workers share; `settings` are changed before a worker is started.
+
+    `redis_at` is a URL, or makes a client.
+    """
 
     op: DevProvider
     redis: Server
-    redis_url: str
+    redis_at: str | Connect
     stack: ExitStack
     settings: dict[str, Any]
     folder: Path
@@ -50,7 +54,7 @@ class Fleet:
     def _started(self, *, holds: bool = False, **settings: Any) -> Worker:
         configuration = {
             "settings": self.settings | settings,
-            "redis_url": self.redis_url,
+            "redis_at": self.redis_at,
             "mode": self.mode,
             "clock_file": str(self.clock_file),
             "holds": holds,

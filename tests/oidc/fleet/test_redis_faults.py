@@ -99,7 +99,7 @@ async def served(browser: httpx.AsyncClient, worker: Worker) -> httpx.Response:
 async def test_a_redis_that_fails_under_requests_signs_nobody_out(
     fleet: Fleet, mode: str, ends: Callable[[Server], None], heals: Callable[[Server], None]
 ) -> None:
-    fleet.mode, fleet.redis_url = mode, f"{fleet.redis_url}?socket_timeout=1"
+    fleet.mode, fleet.redis_at = mode, f"{fleet.redis_at}?socket_timeout=1"
     workers = fleet.workers({}, {})
     async with fleet.signed_in(workers[0]) as browser:
         await assert_nobody_is_signed_out(

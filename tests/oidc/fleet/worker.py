@@ -28,23 +28,26 @@ from fastapi_oidc import (
     StandardIdentity,
     require_auth,
 )
+from fastapi_oidc.session.redis import RedisStore
+from tests.oidc.redis_topologies.clients import Connect
 
 Session = OIDCSession[StandardIdentity]
 
 
 def application(
     settings: dict[str, Any],
-    redis_url: str,
+    redis_at: str | Connect,
     mode: str,
     clock_file: str,
     holds: bool,
     say: Connection,
 ) -> FastAPI:
+    store = redis_at if isinstance(redis_at, str) else RedisStore(redis_at())
     oidc = OIDC(
         OIDCSettings(**settings),
         identity_type=StandardIdentity,
-        session_store=redis_url if mode == "store" else None,
-        back_channel_logout_store=redis_url if mode != "store" else None,
+        session_store=store if mode == "store" else None,
+        back_channel_logout_store=store if mode != "store" else None,
         before_session_persist=partial(held_refresh, say) if holds else None,
         clock=Clock(read=reading(Path(clock_file))),
     )

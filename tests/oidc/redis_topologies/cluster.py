@@ -42,8 +42,8 @@ class Cluster:
         self.nodes = [Node(program, folder / f"node-{number}") for number in range(3)]
 
     @property
-    def url(self) -> str:
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+    def ports(self) -> list[int]:
+        return [node.port for node in self.nodes]
 
     def join(self) -> None:
         """All slots are covered, and every node knows it."""

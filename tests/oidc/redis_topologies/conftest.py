@@ -4,18 +4,21 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from redis.asyncio import Redis
 
+from tests.oidc.redis_topologies.clients import Connect, cluster_client, master_client
 from tests.oidc.redis_topologies.cluster import Cluster, running_cluster
 from tests.oidc.redis_topologies.servers import PROGRAMS, Server, program_of, running
 from tests.oidc.redis_topologies.watched import running_watched
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "sessions.md"
 PASSWORD: Final = secrets.token_urlsafe(16)
-FOR_A_BUSY_MACHINE: Final = "?socket_timeout=5&socket_connect_timeout=5"
+USER: Final[dict[str, Any]] = {"username": "app", "password": PASSWORD}
 
 
 def words_of_the_documented_user() -> str:
@@ -30,25 +33,25 @@ def allow_the_documented_user(*servers: Server) -> None:
 
 
 @contextmanager
-def _alone(program: str, folder: Path) -> Iterator[str]:
+def _alone(program: str, folder: Path) -> Iterator[Connect]:
     server = Server(program, folder / "server")
     with running(server):
         allow_the_documented_user(server)
-        yield f"redis://127.0.0.1:{server.port}"
+        yield partial(Redis, port=server.port, **USER)
 
 
 @contextmanager
-def _cluster(program: str, folder: Path) -> Iterator[str]:
+def _cluster(program: str, folder: Path) -> Iterator[Connect]:
     with running_cluster(program, folder) as cluster:
         allow_the_documented_user(*cluster.nodes)
-        yield cluster.url
+        yield partial(cluster_client, cluster.ports, **USER)
 
 
 @contextmanager
-def _watched(program: str, folder: Path) -> Iterator[str]:
+def _watched(program: str, folder: Path) -> Iterator[Connect]:
     with running_watched(program, folder, patience=60_000) as watched:
         allow_the_documented_user(*watched.servers)
-        yield watched.url
+        yield partial(master_client, watched.ports, **USER)
 
 
 SHAPES = {"alone": _alone, "cluster": _cluster, "sentinel": _watched}
@@ -60,12 +63,12 @@ def program(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=SHAPES)
-def url(
+def connect(
     request: pytest.FixtureRequest, program: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """Of one shape, with the user that docs/sessions.md allows."""
-    with SHAPES[request.param](program, tmp_path_factory.mktemp(request.param)) as url:
-        yield url.replace("://", f"://app:{PASSWORD}@") + FOR_A_BUSY_MACHINE
+) -> Iterator[Connect]:
+    """Makes clients of one shape, with the user that docs/sessions.md allows."""
+    with SHAPES[request.param](program, tmp_path_factory.mktemp(request.param)) as connect:
+        yield connect
 
 
 @pytest.fixture

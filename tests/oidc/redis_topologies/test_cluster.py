@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
-from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 
 from fastapi_oidc.session.redis import RedisStore
 from tests.oidc.fleet.fleet import running_fleet
 from tests.oidc.fleet.test_redis_faults import assert_nobody_is_signed_out, assert_refreshed_once
+from tests.oidc.redis_topologies.clients import cluster_client
 from tests.oidc.redis_topologies.cluster import Cluster
-from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of
 from tests.oidc.session.values import KEY, ONE, put_one
 
@@ -29,9 +29,9 @@ def program() -> str:
 
 @asynccontextmanager
 async def store_of(cluster: Cluster, **options: Any) -> AsyncIterator[RedisStore]:
-    store = RedisStore(cluster.url + FOR_A_BUSY_MACHINE, **options)
-    yield store
-    await store.aclose()
+    client = cluster_client(cluster.ports)
+    yield RedisStore(client, **options)
+    await client.aclose()
 
 
 def asked(cluster: Cluster) -> list[dict[str, int]]:
@@ -95,8 +95,8 @@ async def test_one_node_that_evicts_is_enough(cluster: Cluster) -> None:
             node.command("CONFIG SET", "maxmemory-policy", "noeviction")
 
 
-async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) -> None:
-    client = RedisCluster.from_url(f"redis://127.0.0.1:{cluster.nodes[0].port}")
+async def test_a_client_that_was_given_is_left_open(cluster: Cluster) -> None:
+    client = cluster_client(cluster.ports[:1])
     store = RedisStore(client)
     await put_one(store)
     assert await store.read(KEYS) == VALUES
@@ -106,14 +106,14 @@ async def test_a_client_that_was_given_is_taken_and_left_open(cluster: Cluster) 
     await client.aclose()
 
 
-FOR_A_NODE = "?socket_timeout=2"
+FOR_A_NODE = 2.0
 """Seconds that a worker waits for one of them, on a busy machine."""
 
 
 @pytest.mark.parametrize("program", ["valkey-server"], indirect=True, scope="module")
 async def test_a_node_killed_or_mute_under_requests_signs_nobody_out(cluster: Cluster) -> None:
     with running_fleet() as fleet:
-        fleet.redis_url = cluster.url + FOR_A_NODE
+        fleet.redis_at = partial(cluster_client, cluster.ports, seconds=FOR_A_NODE)
         workers = fleet.workers({}, {})
         async with fleet.signed_in(workers[0]) as browser:
             asked(cluster)

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from tests.oidc.fleet.test_redis_faults import (
     assert_nobody_is_signed_out,
     assert_refreshed_once,
 )
+from tests.oidc.redis_topologies.clients import close, master_client
 from tests.oidc.redis_topologies.servers import PATIENCE, program_of, until
-from tests.oidc.redis_topologies.watched import SERVICE, Watched, running_watched
+from tests.oidc.redis_topologies.watched import Watched, running_watched
 from tests.oidc.session.values import has_one
 
 PATIENCE_OF_THE_SENTINEL = 2000
@@ -38,7 +40,8 @@ async def test_a_failover_under_requests_signs_nobody_out(tmp_path: Path) -> Non
         ) as watched,
         running_fleet() as fleet,
     ):
-        fleet.mode, fleet.redis_url = "cookie", f"{watched.url}?socket_timeout=1"
+        fleet.mode = "cookie"
+        fleet.redis_at = partial(master_client, watched.ports, seconds=1)
         workers = fleet.workers({}, {})
         async with fleet.signed_in(workers[0]) as browser:
             await asyncio.to_thread(watched.until_replicated)
@@ -46,16 +49,16 @@ async def test_a_failover_under_requests_signs_nobody_out(tmp_path: Path) -> Non
             await assert_refreshed_once(fleet, browser, workers)
 
 
-MUTE = 2
+MUTE, OF_A_SENTINEL = 2, 0.5
 """Together they take a second, as long as whoever asks first may wait."""
 
 
 @contextmanager
-def mute_hosts() -> Iterator[str]:
+def mute_ports() -> Iterator[list[int]]:
     """They take connections and commands, and answer none."""
     with ExitStack() as stack:
         mute = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(MUTE)]
-        yield ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in mute)
+        yield [one.getsockname()[1] for one in mute]
 
 
 async def never(client: object) -> None:
@@ -65,10 +68,10 @@ async def never(client: object) -> None:
 async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: Path) -> None:
     with (
         running_watched(program_of("redis-server"), tmp_path, patience=60_000) as watched,
-        mute_hosts() as mute,
+        mute_ports() as mute,
     ):
-        url = f"redis+sentinel://{mute},127.0.0.1:{watched.sentinel.port}/{SERVICE}"
-        store = RedisStore(url)
+        client = master_client([*mute, watched.sentinel.port], sentinel_seconds=OF_A_SENTINEL)
+        store = RedisStore(client)
         store._timeout = 0.01
         with pytest.raises(SessionError):
             await store._run(never, "wait")
@@ -80,4 +83,4 @@ async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: 
                     break
                 except SessionError:
                     await asyncio.sleep(0.05)
-        await store.aclose()
+        await close(client)

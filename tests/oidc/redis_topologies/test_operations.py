@@ -1,6 +1,5 @@
 """What Redis is asked, by whom, and in every topology."""
 
-import asyncio
 import re
 import secrets
 import time
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from redis.asyncio import Redis, Sentinel
+from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 import fastapi_oidc.session.redis as redis_package
@@ -22,22 +21,22 @@ from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, LOCAL
 from tests.oidc.protocol.examples import each
+from tests.oidc.redis_topologies.clients import Connect, close
 from tests.oidc.redis_topologies.conftest import (
     PASSWORD,
     allow_the_documented_user,
     words_of_the_documented_user,
 )
 from tests.oidc.redis_topologies.servers import Server, program_of, running
-from tests.oidc.redis_topologies.watched import SERVICE, running_watched
 from tests.oidc.session.values import KEY, LATER, ONE, has_one, put_one
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 
 @pytest.fixture
-async def store(url: str, prefix: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(url, prefix=prefix)
-    yield store
-    await store.aclose()
+async def store(connect: Connect, prefix: str) -> AsyncIterator[RedisStore]:
+    client = connect()
+    yield RedisStore(client, prefix=prefix)
+    await close(client)
 
 
 async def test_values_are_stored_read_together_replaced_and_deleted(store: RedisStore) -> None:
@@ -51,17 +50,6 @@ async def test_values_are_stored_read_together_replaced_and_deleted(store: Redis
     assert seen.value == ONE.value
     assert await store.swap(KEY, ONE.value, Cell(b"", 0)) is None
     assert await store.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
-
-
-async def test_a_client_of_a_sentinel_is_taken(program: str, tmp_path: Path) -> None:
-    with running_watched(program, tmp_path, patience=60_000) as watched:
-        sentinel = Sentinel([("127.0.0.1", watched.sentinel.port)])  # type: ignore[no-untyped-call]
-        client = sentinel.master_for(SERVICE)
-        store = RedisStore(client)
-        await put_one(store)
-        assert await has_one(store)
-        await client.aclose()
-        await asyncio.gather(*(one.aclose() for one in sentinel.sentinels))
 
 
 DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "scaling.md"

@@ -1,7 +1,4 @@
-"""A server that takes TLS alone, from clients of its own authority.
-
-Sentinels and clusters are given the same options: tests/oidc/session/test_redis_clients.py.
-"""
+"""A server that takes TLS alone, from clients of its own authority."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.oidc.provider.certificates import Authority
-from tests.oidc.redis_topologies.conftest import FOR_A_BUSY_MACHINE
 from tests.oidc.redis_topologies.servers import Server, program_of, running
 from tests.oidc.redis_topologies.test_operations import assert_it_works, assert_unavailable
 
@@ -59,7 +55,7 @@ def url_without_tls(certificates: Certificates, tmp_path_factory: Any) -> Iterat
     """Of a server that answers nobody who comes without TLS."""
     server = OverTls(certificates, program_of("redis-server"), tmp_path_factory.mktemp("tls") / "a")
     with running(server):
-        yield f"redis://127.0.0.1:{server.port}{FOR_A_BUSY_MACHINE}"
+        yield f"redis://127.0.0.1:{server.port}?socket_timeout=5&socket_connect_timeout=5"
 
 
 @pytest.fixture

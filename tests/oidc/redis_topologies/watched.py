@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from tests.examples.programs import reserved_port
+from tests.oidc.redis_topologies.clients import SERVICE
 from tests.oidc.redis_topologies.servers import Server, running, until
 
-SERVICE: Final = "sessions"
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
@@ -22,10 +21,10 @@ class Watched:
         self.sentinel.reserved.append(reserved_port())
 
     @property
-    def url(self) -> str:
+    def ports(self) -> list[int]:
         """Of two sentinels, the first of which is gone."""
-        there, gone = (each.getsockname()[1] for each in self.sentinel.reserved)
-        return f"redis+sentinel://127.0.0.1:{gone},127.0.0.1:{there}/{SERVICE}"
+        there, gone = (int(each.getsockname()[1]) for each in self.sentinel.reserved)
+        return [gone, there]
 
     @property
     def master(self) -> Server:
