@@ -2,7 +2,7 @@
 
 from fastapi_oidc.provider.client_endpoints import Proofs, Registration
 from fastapi_oidc.provider.document import Undecided, VerifiedToken
-from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, deadline
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
 
@@ -16,5 +16,4 @@ __all__ = [
     "Registration",
     "Undecided",
     "VerifiedToken",
-    "deadline",
 ]

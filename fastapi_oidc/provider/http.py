@@ -6,8 +6,8 @@ import asyncio
 import socket
 import ssl
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -20,45 +20,18 @@ from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json
 from fastapi_oidc.protocol.refusal import cleaned, without
 from fastapi_oidc.provider.network import Connections
 
-
-@dataclass(frozen=True, eq=False)
-class _Limit:
-    time: asyncio.Timeout
-    details: dict[str, object]
-    inner: list[_Limit] = field(default_factory=list)
-    """The inner limits under way, in the order in which they began."""
-
-    def all_details(self) -> dict[str, object]:
-        """The details of this limit, and of the innermost limit that began last."""
-        return self.details | (self.inner[-1].all_details() if self.inner else {})
+_ends_at: Final[ContextVar[float | None]] = ContextVar("ends_at", default=None)
+"""When the time of the call under way ends, by the clock of the event loop."""
 
 
-_around: Final[ContextVar[_Limit | None]] = ContextVar("around", default=None)
-"""The innermost enclosing limit."""
-
-
-@asynccontextmanager
-async def deadline(seconds: float, **details: object) -> AsyncIterator[None]:
-    """Raise ProviderError (provider.timeout) with `details` when the block takes longer.
-
-    When an outer limit expires, the error has the details of the innermost limit under way: the URL
-    of the current request, even of a task that the block started.
-    """
-    limit = _Limit(asyncio.timeout(seconds), details)
-    outer, token = _around.get(), _around.set(limit)
-    if outer is not None:
-        outer.inner.append(limit)
+@contextmanager
+def budget(seconds: float) -> Iterator[None]:
+    """All requests of the block end within `seconds`, also those of tasks that it starts."""
+    token = _ends_at.set(asyncio.get_running_loop().time() + seconds)
     try:
-        async with limit.time:
-            yield
-    except TimeoutError as error:
-        explanation = f"no complete response within {seconds:g} seconds"
-        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation, **limit.all_details()) from error
+        yield
     finally:
-        _around.reset(token)
-        # A limit that ends because the outer one expired stays in the list, for the error.
-        if outer is not None and not outer.time.expired():
-            outer.inner.remove(limit)
+        _ends_at.reset(token)
 
 
 _JSON: Final = "application/json"
@@ -247,7 +220,7 @@ class HTTPClient:
     ) -> None:
         self._connections = connections or Connections()
         self._timeout, self._max_answer_bytes = timeout, max_answer_bytes
-        # The deadline limits the whole exchange and may be longer than the limit for connecting.
+        # A request with patience has more time than this for its response, not for connecting.
         self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
 
     async def get(
@@ -299,13 +272,15 @@ class HTTPClient:
             if before_sending is not None:
                 before_sending()  # a transport that replaces the network traces nothing
                 request.extensions["trace"] = _trace(before_sending)
-            async with deadline(patience or self._timeout, url=where):
+            async with asyncio.timeout_at(self._end(patience)):
                 try:
                     answer = await self._send(request)
                 except (httpx.NetworkError, httpx.RemoteProtocolError):
                     if not may_repeat:
                         raise
                     answer = await self._send(request)
+        except TimeoutError as error:
+            raise self._late(patience, where) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             code = Code.PROVIDER_TIMEOUT if timed_out else Code.PROVIDER_UNREACHABLE
@@ -315,6 +290,17 @@ class HTTPClient:
         if not may_redirect:
             answer.require_no_redirect()
         return replace(answer, sent=sent)
+
+    def _end(self, patience: float | None) -> float:
+        """When the time of a request ends: that of the call around it, unless it has `patience`."""
+        around = _ends_at.get() if patience is None else None
+        return around or asyncio.get_running_loop().time() + (patience or self._timeout)
+
+    def _late(self, patience: float | None, where: str) -> ProviderError:
+        seconds = self._timeout if patience is None else patience
+        explanation = f"no complete response within {seconds:g} seconds"
+        details = {"url": where} | ({} if patience else {"setting": "provider_timeout"})
+        return ProviderError(Code.PROVIDER_TIMEOUT, explanation, **details)
 
     async def _send(self, request: httpx.Request) -> OPResponse:
         # Compressed responses are not requested and not read: a few bytes could expand to

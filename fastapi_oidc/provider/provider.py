@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -27,7 +27,7 @@ from fastapi_oidc.provider.document import (
     TokenVerifier,
     VerifiedToken,
 )
-from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, deadline
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, budget
 from fastapi_oidc.provider.network import HTTPOptions, Network
 
 _logger = logging.getLogger("fastapi_oidc.provider")
@@ -114,7 +114,7 @@ class Provider:
         Check this before redirecting a browser, which would otherwise show an error page.
         """
         try:
-            async with self._limit():
+            with budget(self._timeout):
                 answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
         except ProviderError as error:
             return error.code is Code.PROVIDER_REDIRECTED
@@ -231,7 +231,7 @@ class Provider:
         Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify a token that
         the provider itself has sent.
         """
-        async with self._limit():
+        with budget(self._timeout):
             return await self._verifier.verify(
                 token, sender=sender, algorithms=algorithms, setting=setting
             )
@@ -263,13 +263,9 @@ class Provider:
 
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[ProviderMetadata]:
-        """The metadata, within the time limit of one call."""
-        async with self._limit():
+        """The metadata; all requests of the call have the same time together."""
+        with budget(self._timeout):
             yield await self._metadata.get()
-
-    def _limit(self) -> AbstractAsyncContextManager[None]:
-        """The time limit of one call; the errors have the URL of the request under way."""
-        return deadline(self._timeout, url=self._issuer, setting="provider_timeout")
 
     async def _userinfo(
         self, endpoint: str, access_token: str, sub: str, key: DPoPKey | None

@@ -1,7 +1,6 @@
 """Code that is broken on purpose, and for each breakage a story in which it breaks a promise."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from fastapi_oidc.flows import refresh
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.grants import grants
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.provider.http import HTTPClient
 from fastapi_oidc.session import rows
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
@@ -118,12 +118,7 @@ def old_cookie_after_signing_out(world: MachineWorld, alice: Browser) -> None:
 
 
 def await_the_provider_for_ever(patch: pytest.MonkeyPatch) -> None:
-    @asynccontextmanager
-    async def unlimited(seconds: float, **details: object) -> AsyncIterator[None]:
-        yield
-
-    for module in ("http", "provider"):
-        patch.setattr(f"fastapi_oidc.provider.{module}.deadline", unlimited)
+    patch.setattr(HTTPClient, "_end", lambda *_: 1e9)
 
 
 def provider_that_is_silent(world: MachineWorld, alice: Browser) -> None:

@@ -1,8 +1,6 @@
 """Responses of a provider, and the time that they may take."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from unittest.mock import patch
 
 import httpx
 import pytest
@@ -10,8 +8,8 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.provider import Network, Provider, Registration
-from fastapi_oidc.provider.http import OPResponse, deadline
+from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
+from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
 from tests.oidc.virtual_time import VirtualTimeLoop
@@ -112,75 +110,19 @@ def test_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
     )
 
 
-async def the_end_of_the_time() -> None:
-    """The limit of 100 seconds is over in a moment, and that of 5000 is not."""
-    loop = asyncio.get_running_loop()
-    with patch.object(loop, "time", return_value=loop.time() + 1000):
-        await asyncio.Event().wait()
+def test_a_request_with_patience_has_its_own_time_within_a_call() -> None:
+    async def slow(_: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(30)
+        return httpx.Response(200)
 
+    http = HTTPClient(Network(httpx.MockTransport(slow)).connections(HTTPOptions()))
 
-async def ask(*, at_the_end: Awaitable[object]) -> None:
-    async with deadline(100, url="all of it"):
-        async with deadline(5000, url="the first, which was done in time"):
-            pass
-        await at_the_end
+    async def call() -> None:
+        with budget(10):
+            await http.request("POST", "https://op.test/token", patience=60)
+            with refused(Code.PROVIDER_TIMEOUT, ProviderError):
+                await http.request("POST", "https://op.test/token")
 
-
-async def the_second() -> None:
-    async with deadline(5000, url="the second"):
-        await the_end_of_the_time()
-
-
-async def the_second_in_a_task() -> None:
-    await asyncio.create_task(the_second())
-
-
-async def nobody() -> None:
-    await the_end_of_the_time()
-
-
-async def somebody_who_waits() -> None:
-    async with deadline(5000, url="the one who was cancelled"):
-        await asyncio.Event().wait()
-
-
-async def nobody_after_one_who_was_cancelled() -> None:
-    task = asyncio.create_task(somebody_who_waits())
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    await nobody()
-
-
-async def nobody_after_two_at_once() -> None:
-    done = asyncio.Event()
-
-    async def first() -> None:
-        async with deadline(5000, url="the first of two"):
-            await done.wait()
-
-    async def second() -> None:
-        async with deadline(5000, url="the second"):
-            done.set()
-        await asyncio.sleep(0)
-
-    await asyncio.gather(first(), second())
-    await nobody()
-
-
-@pytest.mark.parametrize(
-    ("last", "named"),
-    [
-        (the_second, "the second"),
-        (the_second_in_a_task, "the second"),
-        (nobody, "all of it"),
-        (nobody_after_one_who_was_cancelled, "all of it"),
-        (nobody_after_two_at_once, "all of it"),
-    ],
-)
-async def test_what_was_asked_last_is_named_when_the_time_is_over(
-    last: Callable[[], Awaitable[object]], named: str
-) -> None:
-    with pytest.raises(ProviderError) as caught:
-        await ask(at_the_end=last())
-    assert caught.value.details == {"url": named}
+    loop = VirtualTimeLoop()
+    loop.run_until_complete(call())
+    loop.end()
