@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, ProtocolViolation, SessionError
+from fastapi_oidc.errors import (
+    Code,
+    ConfigurationError,
+    OIDCError,
+    ProtocolViolation,
+    ProviderError,
+    SessionError,
+)
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -31,7 +38,7 @@ from fastapi_oidc.protocol.id_token import (
 )
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider import Undecided, VerifiedToken
+from fastapi_oidc.provider import VerifiedToken
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 
@@ -313,9 +320,9 @@ def expected_of(
 async def _verify(party: RelyingParty, id_token: str, received_at: int) -> VerifiedToken:
     try:
         return await party.provider.verify(id_token)
-    except Undecided as error:
+    except ProviderError as error:
         age = party.clock.now() - received_at
-        if error.is_by_new_keys and age >= UNVERIFIED_SECONDS:
+        if error.code is Code.JWS_KEY_MISSING and age >= UNVERIFIED_SECONDS:
             explanation = "none of the provider's keys verifies the ID token"
             raise ProtocolViolation(Code.JWS_SIGNATURE, explanation) from error
         raise

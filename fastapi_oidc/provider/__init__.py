@@ -1,7 +1,7 @@
 """All calls to the OpenID Provider."""
 
 from fastapi_oidc.provider.client_endpoints import Proofs, Registration
-from fastapi_oidc.provider.document import Undecided, VerifiedToken
+from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import LONGEST_EXCHANGE, Provider
@@ -14,6 +14,5 @@ __all__ = [
     "Proofs",
     "Provider",
     "Registration",
-    "Undecided",
     "VerifiedToken",
 ]

@@ -31,8 +31,6 @@ STALE_PATIENCE: Final = 2.0
 """Maximum seconds that a caller waits for a new document if there is an old one."""
 FAILURE_LIFETIME: Final = 5
 """Seconds for which a failed fetch is not repeated."""
-MISS_INTERVAL: Final = 60
-"""Seconds between two fetches that callers request before the document expires."""
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
@@ -55,9 +53,8 @@ class Document(Generic[T]):
         self._fetches: SingleFlight[None, T] = SingleFlight()
         self._newest: T | None = None
         self._failure: ProviderError | None = None
-        # Seconds since the epoch; the misses by asker.
+        # Seconds since the epoch.
         self._fetched_at = self._failed_at = 0
-        self._missed_at: dict[str, int] = {}
 
     async def get(self) -> T:
         """The document: at most an hour old, or a day while a newer one is unavailable.
@@ -70,26 +67,11 @@ class Document(Generic[T]):
             return await self._fetch_once()
         return newest if age < FRESH_LIFETIME else await self._fetch_or(newest)
 
-    async def newer_than(self, seen: T, *, asker: str, pause: int = MISS_INTERVAL) -> T:
-        """A document fetched after `seen`, or `seen` itself when it is too early to fetch again.
-
-        The first miss fetches immediately. Later misses fetch once in `pause` seconds for each kind
-        of `asker`, so that tokens with invented key ids do not cause a stream of requests, and
-        requests to public routes do not use up the fetch of others. A failed fetch may be repeated
-        sooner.
-        """
+    async def newer_than(self, seen: T, *, min_age: int = 0) -> T:
+        """A document fetched after `seen`, or `seen` itself before it is `min_age` seconds old."""
         if self._newest is not None and self._newest is not seen:
             return self._newest
-        missed_at = self._missed_at.get(asker)
-        is_early = missed_at is not None and self._is_within(pause, missed_at)
-        if is_early and not self._fetches.is_running(None):
-            return seen
-        self._missed_at[asker] = self._clock.now()
-        try:
-            return await self._fetch_once()
-        except ProviderError:
-            self._missed_at.pop(asker, None)
-            raise
+        return seen if self._is_within(min_age, self._fetched_at) else await self._fetch_once()
 
     async def _fetch_or(self, last_known: T) -> T:
         """A new document if it is available soon, else the last known one."""
@@ -124,8 +106,6 @@ class Document(Generic[T]):
         # A copy: the frames in the original's traceback contain the cookies of a request.
         self._failure = ProviderError(error.code, error.explanation, **error.details)
         self._failed_at = self._clock.now()
-        # A caller that has stopped waiting cannot remove its miss.
-        self._missed_at.clear()
         if self._newest is not None and self._is_within(STALE_LIFETIME, self._fetched_at):
             age = self._failed_at - self._fetched_at
             _logger.warning("using the last known %s, %d s old: %s", self._name, age, error.message)
@@ -142,7 +122,7 @@ Sender: TypeAlias = Literal["provider", "anybody"]
 """The origin of a token: a response of the provider, or a request to a public route."""
 
 UNKNOWN_KEY_INTERVAL: Final = 10
-"""Seconds between two fetches because of unknown keys in requests, for all requests together."""
+"""Minimum age, in seconds, of keys that are fetched again because of tokens in requests."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
 
@@ -154,16 +134,6 @@ class VerifiedToken:
     header_typ: str | None
     algorithm: str
     claims: Claims = field(repr=False)
-
-
-class Undecided(ProviderError):
-    """The current keys do not verify a token, and newer keys are not available yet.
-
-    The code is jws.key_missing or jws.signature. The same token may verify later. `is_by_new_keys`:
-    the keys were just fetched.
-    """
-
-    is_by_new_keys = False
 
 
 class TokenVerifier:
@@ -199,7 +169,7 @@ class TokenVerifier:
         The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
         no key verifies the token, the keys are fetched again, because the OP may have added a key
         or replaced one with the same name (OpenID Connect Core 10.1.1). Raises ProtocolViolation
-        (`jws` codes), Undecided, or the ProviderError of unavailable keys.
+        (`jws` codes), or the ProviderError of unavailable keys.
         """
         secret = self._registration.client_secret
         jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
@@ -219,39 +189,35 @@ class TokenVerifier:
     ) -> VerifiedToken:
         """Verify with the current keys, else with newer ones.
 
-        Only the provider's own token can be `Undecided`. In a request it is refused: otherwise
-        anybody could make the application answer that the provider is unavailable.
+        A key may sign before all servers of the OP publish it, so the provider's own token under an
+        unknown key is a ProviderError (jws.key_missing): it may verify later. In a request it is
+        refused: otherwise anybody could make the application answer that the provider is
+        unavailable.
         """
-        keys, is_own = await self._keys.get(), sender == "provider"
+        keys = await self._keys.get()
         try:
             return verify_with(keys)
         except Unverified as miss:
             newer = await self._newer(keys, miss, sender)
-            if newer is keys and is_own:
-                raise _undecided(miss, "too early to fetch the provider's keys again") from None
             if newer is keys:
                 raise
         try:
             return verify_with(newer)
         except Unverified as miss:
-            # A wrong signature is final, but a key may sign before all servers of the OP publish
-            # it.
-            if miss.code is Code.JWS_SIGNATURE or not is_own:
+            if miss.code is Code.JWS_SIGNATURE or sender == "anybody":
                 raise
-            undecided = _undecided(miss, "the provider's keys were fetched again")
-            undecided.is_by_new_keys = True
-            raise undecided from None
+            explanation = f"{miss.explanation}; the provider's keys were fetched again"
+            raise ProviderError(miss.code, explanation) from None
 
     async def _newer(self, keys: JsonWebKeySet, miss: Unverified, sender: Sender) -> JsonWebKeySet:
-        """Newer keys, or `keys`. Wrong signatures never use up the fetch for unknown keys."""
-        is_known = miss.code is Code.JWS_SIGNATURE
-        pause = MISS_INTERVAL if is_known or sender == "provider" else UNKNOWN_KEY_INTERVAL
+        """Newer keys, or `keys`: invented tokens in requests must not cause a stream of fetches."""
+        is_own = sender == "provider"
         try:
-            return await self._keys.newer_than(keys, asker=f"{sender} {miss.code}", pause=pause)
+            return await self._keys.newer_than(keys, min_age=0 if is_own else UNKNOWN_KEY_INTERVAL)
         except ProviderError:
-            if is_known and sender == "anybody":
-                return keys
-            raise
+            if is_own or miss.code is not Code.JWS_SIGNATURE:
+                raise
+            return keys
 
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri
@@ -262,7 +228,3 @@ class TokenVerifier:
 
 def _need_keys(algorithms: frozenset[str]) -> bool:
     return any(ALGORITHMS[name].key_type != "oct" for name in algorithms)
-
-
-def _undecided(miss: Unverified, why: str) -> Undecided:
-    return Undecided(miss.code, f"{miss.explanation}; {why}", **miss.details)

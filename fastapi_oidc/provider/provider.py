@@ -226,10 +226,10 @@ class Provider:
         """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
         The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
-        the current keys do not verify the token, they are fetched again: immediately the first
-        time, then at most once a minute, or once in ten seconds for unknown keys in requests.
-        Raises ProtocolViolation (`jws` codes), or Undecided when newer keys may verify a token that
-        the provider itself has sent.
+        the current keys do not verify the token, they are fetched again, for a token in a request
+        only if they are older than ten seconds. Raises ProtocolViolation (`jws` codes), or
+        ProviderError (jws.key_missing) when newer keys may verify a token that the provider itself
+        has sent.
         """
         with budget(self._timeout):
             return await self._verifier.verify(
