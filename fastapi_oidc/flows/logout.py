@@ -16,7 +16,8 @@ from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
     announce_failure,
     end_current,
-    revoke_at,
+    key_of,
+    revoke_key,
     revoke_tokens,
 )
 from fastapi_oidc.flows.sessions import require_endings
@@ -31,7 +32,7 @@ from fastapi_oidc.protocol.logout import (
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cookies import PendingLogout
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, sid_key, user_key
+from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, by_application
 
 _log = logging.getLogger("fastapi_oidc.logout")
 
@@ -181,7 +182,7 @@ async def accept_front_channel_logout(
     """
     settings = party.settings
     issuer, sid = front_channel_session(parameters, settings.issuer, tenants=party.tenants)
-    await revoke_at(party, issuer, sid=sid, reason="ended_by_provider")
+    await revoke_key(party, key_of(party, issuer, sid=sid), by_application("ended_by_provider"))
     party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
@@ -205,13 +206,10 @@ async def _revoke(party: RelyingParty, token: LogoutToken) -> None:
 
     A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.
     """
-    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
-    revocation = Revocation(token.iat, reason="ended_by_provider")
-    of_sub = ANY
+    revocation, of_sub = Revocation(token.iat, reason="ended_by_provider"), ANY
     if token.sid is not None:
-        key = sid_key(token.iss, client_id, token.sid)
-        await party.sessions.revoke(key, token.sub or ANY, revocation, lifetime=lifetime)
+        key = key_of(party, token.iss, sid=token.sid)
+        await revoke_key(party, key, revocation, of=token.sub or ANY)
         of_sub = NO_SID
     if token.sub is not None:
-        key = user_key(token.iss, client_id, token.sub)
-        await party.sessions.revoke(key, of_sub, revocation, lifetime=lifetime)
+        await revoke_key(party, key_of(party, token.iss, sub=token.sub), revocation, of=of_sub)

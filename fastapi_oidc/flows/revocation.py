@@ -17,6 +17,7 @@ from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.revocations import (
     ANY,
     MINIMUM_LIFETIME,
+    Revocation,
     by_application,
     sid_key,
     user_key,
@@ -101,22 +102,34 @@ async def revoke(
     if sub is not None and _AT in sub and party.sessions.in_store:
         with suppress(SessionError):
             await sessions_of(party, sub, issuer)  # for its advice
-    for each, iss in party.issuers(issuer):
-        await revoke_at(each, iss, sub=sub, sid=sid, reason=reason)
+    for each, key in _named(party, issuer, sub=sub, sid=sid or None):
+        await revoke_key(each, key, by_application(reason))
 
 
-async def revoke_at(
-    party: RelyingParty,
-    issuer: str,
-    *,
-    sub: str | None = None,
-    sid: str | None = None,
-    reason: EndReason,
+async def revoke_key(
+    party: RelyingParty, key: str, revocation: Revocation, *, of: str = ANY
 ) -> None:
-    """End all sessions of this user or `sid` at one registration. Raises like `revoke`."""
-    client_id, lifetime = party.settings.client_id, party.settings.session_lifetime
-    key = sid_key(issuer, client_id, sid) if sid else user_key(issuer, client_id, sub or "")
-    await party.sessions.revoke(key, ANY, by_application(reason), lifetime=lifetime)
+    """End the sessions with this key of which `of` names some. Raises like `revoke`."""
+    lifetime = party.settings.session_lifetime
+    await party.sessions.revoke(key, of, revocation, lifetime=lifetime)
+
+
+def key_of(
+    party: RelyingParty, issuer: str, *, sub: str | None = None, sid: str | None = None
+) -> str:
+    """The key of this user's or `sid`'s sessions at one registration."""
+    client_id = party.settings.client_id
+    if sid is not None:
+        return sid_key(issuer, client_id, sid)
+    return user_key(issuer, client_id, sub or "")
+
+
+def _named(
+    party: RelyingParty, issuer: str | None, *, sub: str | None = None, sid: str | None = None
+) -> Sequence[tuple[RelyingParty, str]]:
+    """The keys of the sessions that the application names, each with its registration."""
+    issuers = party.issuers(issuer)
+    return [(each, key_of(each, iss, sub=sub, sid=sid)) for each, iss in issuers]
 
 
 async def sessions_of(
@@ -130,8 +143,8 @@ async def sessions_of(
     now = party.clock.now()
     active = [
         session
-        for each, iss in party.issuers(issuer)
-        for session in await party.sessions.sessions_of(user_key(iss, each.settings.client_id, sub))
+        for each, key in _named(party, issuer, sub=sub)
+        for session in await party.sessions.sessions_of(key)
         if now < end_of(session, each.settings)
     ]
     if not active and _AT in sub:
