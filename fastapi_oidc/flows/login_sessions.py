@@ -13,7 +13,7 @@ from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import replace_session
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
-from fastapi_oidc.flows.revocation import discard_answer_in, discard_tokens, may_share_grant
+from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import (
     TokenBundle,
@@ -315,9 +315,7 @@ async def _end_previous(
         shares = may_share_grant(last, session)
         row = await party.sessions.end(last.id, "signed_out", expires_at=ends, keeps_grant=shares)
         if not shares:
-            newest = party.sessions.newest(last, row) or last
-            await discard_answer_in(party, newest, row)
-            await discard_tokens(party, newest)
+            await discard_tokens(party, party.sessions.newest(last, row) or last)
     if previous is not None and (last is None or previous.id != last.id):
         await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
 

@@ -62,19 +62,14 @@ async def end_current(
 
     async def discard_later(row: Row) -> None:
         newest = party.sessions.newest(known, row)
-        if newest is not None:
-            await discard_answer_in(party, newest, row)
-            # Of a refresh that came before the store took the end, or of what it did not return.
-            if newest is not known and (revokes or known is not None):
-                await discard_tokens(party, newest)
+        # Of a refresh that came before the store took the end, or of what it did not return.
+        if newest is not None and newest is not known and (revokes or known is not None):
+            await discard_tokens(party, newest)
 
     # Also if it is over: perhaps only in this process yet.
     ends = copy.expires_at
     row = await party.sessions.end(copy.id, "signed_out", expires_at=ends, if_late=discard_later)
-    session = party.sessions.newest(session, row)
-    if session is not None:
-        await discard_answer_in(party, session, row)
-    return session
+    return party.sessions.newest(session, row)
 
 
 async def revoke(
@@ -204,13 +199,6 @@ async def discard_answer(
         if refresh_token is not None:
             tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
             await discard_tokens(party, session.model_copy(update={"tokens": tokens}))
-
-
-async def discard_answer_in(party: RelyingParty, session: AnySession, row: Row) -> None:
-    """Like `discard_answer`, for the response of an attempt that has not used it yet."""
-    if row.answer:
-        with suppress(SessionError):  # another release wrote it
-            await discard_answer(party, session, TokenAnswer.decode(row.answer))
 
 
 async def discard_tokens(party: RelyingParty, session: AnySession) -> None:

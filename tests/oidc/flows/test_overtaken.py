@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 import httpx
@@ -14,11 +13,10 @@ from starlette.responses import RedirectResponse, Response
 from fastapi_oidc import OIDC, Clock, MemoryStore, SignedIn, Store
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.flows.endings import Ending, Endings
-from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.resume import refresh_now
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
-from fastapi_oidc.session.rows import Row, row_key
+from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
@@ -33,14 +31,13 @@ from tests.oidc.flows.steps import (
     live_in,
     others_have_run,
     returned,
-    revoked_by,
     signed_out,
     stores_of,
     two_processes,
     until,
     user,
 )
-from tests.oidc.flows.test_lost_moments import AS_BOB, STEP_UP, world_of
+from tests.oidc.flows.test_lost_moments import STEP_UP, world_of
 from tests.oidc.flows.test_silent_login import silent_callback
 from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
@@ -237,35 +234,6 @@ def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended() -> None:
     ended = ending.end(row, 0.0)
     assert ending.end(ended, 0.0) == ended
     assert ending.before == row
-
-
-async def test_a_sign_out_beside_an_answer_of_another_release_succeeds(mode: str) -> None:
-    world, _ = world_of(mode)
-    browser, sessions = await world.signed_in(), world.oidc.runtime.party.sessions
-    live = await live_in(world, browser)
-    answered = replace(sessions.base_of(live), answer=b"of another release")
-    await sessions.cells.move(row_key(live.id), lambda *_: answered)
-    answer = await signed_out(browser, **LOCAL)
-    assert (answer.status_code, answer.headers["location"]) == (302, "/me")
-    assert await user(browser) is None
-
-
-@pytest.mark.parametrize("how", ["sign-out", "login of another user"])
-async def test_an_answer_that_a_dead_attempt_has_left_is_revoked(
-    mode: str, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world, _ = world_of(mode)
-    browser, party = await world.signed_in(), world.oidc.runtime.party
-    live, revoked = await live_in(world, browser), revoked_by(world, monkeypatch)
-    body = b'{"access_token": "a", "token_type": "Bearer", "refresh_token": "left"}'
-    answer = TokenAnswer(party.clock.now(), body).encode()
-    answered = replace(party.sessions.base_of(live), answer=answer)
-    await party.sessions.cells.move(row_key(live.id), lambda *_: answered)
-    if how == "sign-out":
-        await signed_out(browser, **LOCAL)
-    else:
-        await sign_in(browser, AS_BOB, user="bob")
-    assert "left" in revoked
 
 
 def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
