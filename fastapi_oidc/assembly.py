@@ -30,7 +30,7 @@ from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
-from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.cells import Cells, LastSteps
 from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieNames,
@@ -124,7 +124,7 @@ class Assembly:
             proofs=store or MemoryStore(clock=clock),
             network=Network(options.get("transport")),
             endings=Endings(clock),
-            last_steps=SingleFlight(),
+            last_steps=LastSteps(),
             refreshes=Refreshes(clock),
             grants=Grants(clock),
             code_exchanges=CodeExchanges(clock),

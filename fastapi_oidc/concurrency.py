@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Final, Generic, TypeVar, cast
@@ -50,9 +50,13 @@ class SingleFlight(Generic[Key, Result]):
             task.add_done_callback(lambda done: self._forget(tasks, key, done))
         return task
 
+    def under_way(self) -> Sequence[asyncio.Task[Result]]:
+        """The operations that are running in this event loop."""
+        return [*self._tasks.here().values()]
+
     async def wait(self, seconds: float) -> None:
         """Wait up to `seconds` for the operations that are running in this event loop."""
-        if tasks := [*self._tasks.here().values()]:
+        if tasks := self.under_way():
             await asyncio.wait(tasks, timeout=seconds)
 
     @staticmethod

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight, slots
@@ -40,9 +41,45 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 1.0
 Rule: TypeAlias = Callable[[Row, float], Row]
 """A pure function: a row and the seconds since it was written -> the row to store."""
 
+SHUTDOWN_SECONDS: Final = 5.0
+"""Seconds for which a process repeats failed writes at shutdown."""
 
-LastSteps: TypeAlias = "SingleFlight[Turn, Row]"
-"""The last steps of attempts, which are repeated until the store has them."""
+
+class Tried(Protocol):
+    """Whatever has a last step; `tried` is set when that is done or has failed once."""
+
+    tried: asyncio.Event
+
+
+By = TypeVar("By", bound=Tried)
+
+
+class LastSteps(SingleFlight[Hashable, Any]):
+    """The last steps of attempts and sessions, which are repeated until the store has them.
+
+    A step belongs to no request: a request waits until it was tried once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: WeakKeyDictionary[asyncio.Task[Any], Any] = WeakKeyDictionary()
+
+    async def first_try(
+        self, key: Hashable, by: By, step: Callable[[], Coroutine[Any, Any, object]]
+    ) -> By:
+        """Begin `step`, the last one of `by`, or join that of `key`; the result is whose it is."""
+        task = self.start(key, step)
+        running: By = self._of.setdefault(task, by)
+        task.add_done_callback(lambda _: running.tried.set())
+        await running.tried.wait()
+        return running
+
+    async def aclose(self) -> None:
+        """Repeat the steps of this event loop for some seconds, and give up the others."""
+        await self.wait(SHUTDOWN_SECONDS)
+        for task in self.under_way():
+            task.cancel()
+        await self.wait(SHUTDOWN_SECONDS)
 
 
 class Unreadable(SessionError):
@@ -82,7 +119,7 @@ class Cells:
         last_steps: LastSteps | None = None,
     ) -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
-        self.last_steps: LastSteps = SingleFlight() if last_steps is None else last_steps
+        self.last_steps = LastSteps() if last_steps is None else last_steps
         self._retrying = slots(1)
         self._retry_at = self._pause = 0.0
 
@@ -219,7 +256,7 @@ class Turn:
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
         self._watched = self._leased_at = 0.0
-        self._was_tried = tried or asyncio.Event()
+        self.tried = tried or asyncio.Event()
         self.seen = known or Seen()
 
     @property
@@ -299,14 +336,11 @@ class Turn:
 
     async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
         """Begin the last step, and wait until it is done or has failed once: requests wait here."""
-        self._was_tried.clear()
-        task = self.begin_last(step)
-        task.add_done_callback(lambda _: self._was_tried.set())
-        await self._was_tried.wait()
+        await self._cells.last_steps.first_try(self, self, step)
 
-    def begin_last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> asyncio.Task[Row]:
-        """Begin the last step, which belongs to no request, and which a shutdown waits for."""
-        return self._cells.last_steps.start(self, step)
+    def begin_last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:
+        """Begin the last step, for which no request waits."""
+        self._cells.last_steps.start(self, step)
 
     async def _insist(self, rule: Rule, others: Sequence[str] = ()) -> Row:
         seen = await self._cells.insist(
@@ -316,7 +350,7 @@ class Turn:
             until=self._base.expires_at,
             margin=self._margin,
             others=others,
-            on_failure=lambda _: self._was_tried.set(),
+            on_failure=lambda _: self.tried.set(),
         )
         self.seen = seen or Seen()
         return self.seen.row

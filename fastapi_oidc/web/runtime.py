@@ -13,7 +13,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import SessionError, misconfigured
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.callback import CodeExchanges
-from fastapi_oidc.flows.endings import SHUTDOWN_SECONDS, Endings
+from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.grants import Grants
@@ -100,8 +100,7 @@ class Engine:
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.store.aclose)
             closing.push_async_callback(self.network.aclose)
-            closing.push_async_callback(self.endings.aclose)
-            closing.push_async_callback(self.last_steps.wait, SHUTDOWN_SECONDS)
+            closing.push_async_callback(self.last_steps.aclose)
             closing.push_async_callback(self.refreshes.aclose, self.patience)
             closing.push_async_callback(self.grants.aclose, self.patience)
             closing.push_async_callback(self.code_exchanges.aclose, self.patience)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from fastapi_oidc import Clock
-from fastapi_oidc.flows import endings
+from fastapi_oidc.session import cells
 from fastapi_oidc.testing import TokenRevoked
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage, fallible
 from tests.oidc.flows.steps import (
@@ -37,8 +37,7 @@ class Place:
 
     async def written(self) -> None:
         """Wait until the store has taken every write."""
-        writes = self.world.oidc.registrations.engine.endings.writes
-        await asyncio.wait([*writes, asyncio.create_task(asyncio.sleep(0))], timeout=20)
+        await self.world.oidc.registrations.engine.last_steps.wait(20)
 
     async def signed_out(self) -> httpx.AsyncClient:
         """A browser of the other process with a copied cookie; its session was signed out here
@@ -94,7 +93,7 @@ async def test_tokens_are_revoked_before_the_connections_to_the_provider_are_clo
 async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(cells, "SHUTDOWN_SECONDS", 0.1)
     await place.signed_out()
     await place.world.oidc.aclose()
     assert place.world.event_names()[-1] == "session.removal_given_up"
@@ -103,7 +102,7 @@ async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
 async def test_end_is_not_given_up_because_a_job_in_a_thread_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr(cells, "SHUTDOWN_SECONDS", 0.1)
     copy = await place.signed_out()
     await closed_by_a_job(place.world)
     place.outage.is_down = False
@@ -117,7 +116,7 @@ async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) 
     own = copy_of(copy, place.world)
     for _ in range(3):
         await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
-    assert len(place.world.oidc.registrations.engine.endings.writes) == 1
+    assert len(place.world.oidc.registrations.engine.last_steps) == 1
     place.outage.is_down = False
     await place.written()
     assert await generation(copy) is None
