@@ -30,26 +30,8 @@ Reason: TypeAlias = Literal["login", "refresh"]
 CONCURRENT_REFRESHES: Final = 32
 """Maximum number of refreshes of a registration under way in one process; the others wait."""
 
-_FIXED = (
-    "id",
-    "issuer",
-    "client_id",
-    "sub",
-    "sid",
-    "former_sids",
-    "nonce",
-    "audiences",
-    "azp",
-    "auth_time",
-    "acr",
-    "authenticated_at",
-    "prior_revocations",
-    "created_at",
-    "refreshed_at",
-    "generation",
-    "epoch",
-    "absolute_end",
-)
+_MAY_CHANGE: Final = {"identity", "claims", "tokens", "session_state", "expires_at"}
+"""What `before_session_persist` may change; tokens only of the same key, the end to an earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +121,11 @@ class Application:
 
 
 def _require_same_login(replacement: object, session: AnySession) -> None:
-    """Refuse changes of members that checks of tokens need, a later end, and another key."""
+    """Refuse changes of other members than _MAY_CHANGE, a later end, and another key."""
     if not isinstance(replacement, OIDCSession):
         raise misconfigured("before_session_persist must return an OIDCSession or None")
-    changed = [name for name in _FIXED if getattr(replacement, name) != getattr(session, name)]
+    fixed = [name for name in OIDCSession.model_fields if name not in _MAY_CHANGE]
+    changed = [name for name in fixed if getattr(replacement, name) != getattr(session, name)]
     if type(replacement.expires_at) is not int:
         changed.append("expires_at to what is no whole number of seconds")
     elif replacement.expires_at > session.expires_at:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import SingleFlight, slots
+from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
@@ -120,8 +120,6 @@ class Cells:
     ) -> None:
         self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
         self.last_steps = LastSteps() if last_steps is None else last_steps
-        self._retrying = slots(1)
-        self._retry_at = self._pause = 0.0
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
         """The values of keys that are no rows, b"" for a key without one, in one round trip."""
@@ -196,24 +194,13 @@ class Cells:
             return await self.move(key, rule, known, margin=margin, others=others)
         except SessionError as error:
             on_failure(error)
-            self._postpone()
-        loop = asyncio.get_running_loop()
+        pause = FIRST_RETRY
         while self._clock.now() < until:
-            # One at a time asks a store that is down; after the first success the others follow.
-            async with self._retrying.here():
-                await asyncio.sleep(max(0.0, self._retry_at - loop.time()))
-                try:
-                    seen = await self.move(key, rule, margin=margin, others=others)
-                except SessionError:
-                    self._postpone()
-                else:
-                    self._retry_at = self._pause = 0.0
-                    return seen
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_RETRY)
+            with suppress(SessionError):
+                return await self.move(key, rule, margin=margin, others=others)
         return None
-
-    def _postpone(self) -> None:
-        self._pause = min(max(FIRST_RETRY, 2 * self._pause), LONGEST_RETRY)
-        self._retry_at = asyncio.get_running_loop().time() + self._pause
 
     def _key(self, key: str) -> str:
         return f"{self._name}:{key}"
