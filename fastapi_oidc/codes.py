@@ -229,7 +229,7 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
     Code.SESSION_CROSS_SITE: (403, "This request came from another site."),
     Code.SESSION_CSRF: (
         403,
-        "This form is no longer valid. Go back, reload the page and try again.",
+        "The request lacks the token of its page. Go back, reload the page and try again.",
     ),
     Code.SESSION_COOKIE_TOO_LARGE: (
         500,

@@ -26,7 +26,8 @@ PAGE = """<!doctype html>
 <h1>Events of {name}</h1>
 <ul>{events}</ul>
 <p>{later}</p>
-<form method="post" action="/count"><button>Count them later</button></form>
+<form method="post" action="/count">
+<input type="hidden" name="csrf_token" value="{token}"><button>Count them later</button></form>
 <form method="post" action="/auth/logout"><button>Sign out</button></form>
 """
 
@@ -58,9 +59,10 @@ def application(settings: OIDCSettings, calendar_url: str, **options: Any) -> Fa
         items = "".join(f"<li>{escape(event)}</li>" for event in events)
         later = f"Counted: {counted[session.sub]}" if session.sub in counted else "Not counted yet."
         name = escape(session.identity.name or session.sub)
-        return HTMLResponse(PAGE.format(name=name, events=items, later=later))
+        token = oidc.csrf_token(session)
+        return HTMLResponse(PAGE.format(name=name, events=items, later=later, token=token))
 
-    @app.post("/count")
+    @app.post("/count", dependencies=[Depends(oidc.require_csrf)])
     async def begin_count(session: Session, tasks: BackgroundTasks) -> HTMLResponse:
         tasks.add_task(count, session.id, session.sub)
         return HTMLResponse('<p>Counting. <a href="/">Back</a></p>')

@@ -140,12 +140,12 @@ def _json(context: RequestContext, error: OIDCError) -> Response:
 
 
 def _headers(context: RequestContext, error: OIDCError) -> dict[str, str]:
-    """The headers of a refusal.
+    """The headers of a refusal, with a link to its code in the documentation (RFC 8288).
 
     A 401 has `WWW-Authenticate` (RFC 9110 11.6.1), by default for the cookie of a login. A 503 has
     `Retry-After` in seconds (10.2.3).
     """
-    headers = dict(NO_STORE)
+    headers = NO_STORE | {"Link": f'<{error.code.link}>; rel="help"'}
     if isinstance(error, AccessTokenError):
         headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
     elif isinstance(error, StepUpRequired):

@@ -99,7 +99,7 @@ def test_a_session_that_ended_before_the_click_leads_back(
 
 def test_a_form_of_another_session_is_refused(alice: Browser, console: RunningConsole) -> None:
     alice.click("Save setup", {"csrf_token": "of somebody else"})
-    alice.require(403, "This form is no longer valid. Go back, reload the page and try again.")
+    alice.require(403, "The request lacks the token of its page. Go back, reload the page")
     assert not console.machine().definition.can_boot
 
 

@@ -1,5 +1,6 @@
 """examples/calendar runs: a page with the user's events, and work after the response."""
 
+import re
 import secrets
 
 import httpx
@@ -26,7 +27,9 @@ async def test_the_page_has_the_events_of_its_user_and_counts_them_later() -> No
         page = await sign_in(browser, "/auth/login?return_to=/", user="alice")
         assert "Lunch with Bob" in page.text
         assert "Not counted yet." in page.text
-        await browser.post("/count")
+        assert (await browser.post("/count")).status_code == 403
+        [token] = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)
+        await browser.post("/count", data={"csrf_token": token})
         assert "Counted: 2" in (await browser.get("/")).text
 
 

@@ -129,16 +129,28 @@ def test_other_values_are_no_downstream_apis() -> None:
 async def test_in_a_request_the_cookie_follows_the_refresh_token() -> None:
     world = make_world(**described("refresh_token"))
     world.app.state.api = Api(world)
+    id_tokens: list[str] = []
+
+    def note(said: dict[str, Any]) -> dict[str, Any]:
+        id_tokens.append(said["id_token"])
+        return said
+
+    world.op.edits.put("token_response", note)
 
     @world.app.get("/calendar")
     async def calendar(session: Session) -> int:
         api: Api = world.app.state.api
         return await api.status(world.oidc.auth(session, resource=CALENDAR))
 
+    @world.app.get("/hint")
+    async def hint(session: Session) -> str:
+        return session.tokens.id_token
+
     browser = await world.signed_in()
     response = await browser.get("/calendar")
     assert response.json() == 200
     assert "set-cookie" in response.headers
+    assert (await browser.get("/hint")).json() == id_tokens[-1] != id_tokens[0]
     browser = same_browser(browser, another_process(world))
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 2, "the refresh token is the newest"

@@ -88,6 +88,13 @@ async def test_an_error_under_status_200_is_that_error(op: OP) -> None:
         await op.provider().refresh("rt")
 
 
+async def test_a_revocation_with_status_200_is_done_whatever_its_body_says(op: OP) -> None:
+    """RFC 7009 2.2."""
+    op.answer("/revoke", {"error": "unsupported_token_type"})
+    await op.provider().revoke("rt", "refresh_token")
+    assert op.asked("/revoke") == 1
+
+
 async def test_no_error_holds_a_secret(op: OP) -> None:
     op.answer_text("/token", '{"access_token": "secret-at", ', "application/json")
     with pytest.raises(ProviderError) as caught:

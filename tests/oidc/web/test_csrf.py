@@ -86,6 +86,9 @@ async def test_a_token_is_accepted_in_the_header_and_in_a_form(kind: str, is_rig
         expected = (200, "new") if is_right else (403, "session.csrf")
         content = response.json()
         assert (response.status_code, content if is_right else content["code"]) == expected
+        if not is_right:
+            assert response.headers["link"] == f'<{Code.SESSION_CSRF.link}>; rel="help"'
+            assert "form" not in content["detail"], "a script may have made the request"
     async with world.browser() as nobody:
         assert (await nobody.post("/raw", headers={"x-csrf-token": token})).status_code == 401
     if not is_right:

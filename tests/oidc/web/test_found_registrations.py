@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection
 from fastapi_oidc import (
     OIDC,
     AccessToken,
+    Caller,
     Code,
     ConfigurationError,
     OIDCLocals,
@@ -279,6 +280,24 @@ async def test_a_registration_may_be_forgotten_at_any_time(monkeypatch: pytest.M
         await browser.post(f"{acme}/auth/logout")
         await copy.get(f"{globex}/public")
         assert (await copy.get(f"{acme}/public", headers=copied)).json() is None
+
+
+async def test_a_tenant_s_api_accepts_the_tokens_of_its_own_provider_alone() -> None:
+    world = tenants_of()
+    api = world.instance.api("https://api.app.test")
+
+    @world.app.get("/api", dependencies=[Depends(api.require())])
+    async def read(caller: Caller[Any] = Depends(world.instance.require_user)) -> str:
+        return str(caller.identity.sub)
+
+    async with world.browser() as browser:
+        for name, user in USERS.items():
+            token = world.ops[name].access_token(user, audience=api.audience)
+            sent = {"authorization": f"Bearer {token}"}
+            for tenant in USERS:
+                answer = await browser.get(f"{world.url(tenant)}/api", headers=sent)
+                assert answer.status_code == (200 if tenant == name else 401)
+                assert tenant != name or answer.json() == user
 
 
 async def test_an_api_of_https_tenants_has_an_https_resource() -> None:

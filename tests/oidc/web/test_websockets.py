@@ -6,7 +6,7 @@ import pytest
 from fastapi import Depends, FastAPI, WebSocket
 from starlette.types import Message
 
-from fastapi_oidc import OIDC, OIDCSession, require_auth
+from fastapi_oidc import OIDC, Code, OIDCSession, require_auth
 from tests.oidc.world import BASE_URL, World, signed_in_world
 
 
@@ -69,6 +69,14 @@ async def test_a_page_of_another_origin_does_not(
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
     assert world.events[-1].code == "session.cross_site"
     assert "://app.test/ws)" in caplog.text
+
+
+async def test_one_without_a_session_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client learns no cause."""
+    world, _ = await signed_in_world(mount=mount)
+    (close,) = await opened(world, {})
+    assert (close["type"], close["code"]) == ("websocket.close", 1008)
+    assert f"see='{Code.SESSION_REQUIRED.link}'" in caplog.text
 
 
 async def test_a_guard_after_the_acceptance_closes_it_and_is_told_of(
