@@ -48,7 +48,7 @@ from fastapi_oidc.session.session_cookie import (
     SessionCookie,
 )
 from fastapi_oidc.session.store import MemoryStore, Store
-from fastapi_oidc.settings import OIDCSettings, revealed
+from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.pages import Page, RenderPage
@@ -272,8 +272,6 @@ def provider_of(
     return Provider(
         settings.issuer,
         Registration(
-            client_id=settings.client_id,
-            client_secret=revealed(settings.client_secret),
             authentication=settings.authentication(),
             algorithms=settings.algorithms(),
             userinfo_algorithms=settings.userinfo_algorithms(),
@@ -283,7 +281,7 @@ def provider_of(
         allow_insecure_http=settings.allow_insecure_http,
         timeout=settings.provider_timeout,
         network=network,
-        http=options,
+        options=options,
         tenants=settings.tenants(),
     )
 

@@ -33,7 +33,10 @@ class AuthenticatedForm:
 
 @dataclass(frozen=True, slots=True)
 class ClientAuthentication:
-    """An authentication method of Core 9, with the secret or the signing key that it needs."""
+    """A client, and the authentication method of Core 9 by which it proves to be this client.
+
+    `client_secret` also is the key of tokens that the OP signs with HS algorithms.
+    """
 
     method: str
     client_id: str
@@ -87,22 +90,23 @@ def client_authentication(
     `algorithm` and `key_id` are for the two JWT methods. Raises ConfigurationError when the
     method is unknown, its secret or key is missing, too short or unusable.
     """
+    signer = None
     match method:
         case "none" | "tls_client_auth" | "self_signed_tls_client_auth":
-            return ClientAuthentication(method, client_id)
+            pass
         case "client_secret_basic" | "client_secret_post":
-            return ClientAuthentication(method, client_id, _required(client_secret, method))
+            _required(client_secret, method)
         case "client_secret_jwt":
             signer = Signer.of_secret(_required(client_secret, method), algorithm or "HS256")
-            return ClientAuthentication(method, client_id, signer=signer)
         case "private_key_jwt":
             if private_key is None:
                 raise ConfigurationError(
                     Code.CONFIGURATION_KEY_UNUSABLE, "private_key_jwt needs client_private_key"
                 )
             signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
-            return ClientAuthentication(method, client_id, signer=signer)
-    raise misconfigured("unknown client authentication method")
+        case _:
+            raise misconfigured("unknown client authentication method")
+    return ClientAuthentication(method, client_id, client_secret or "", signer)
 
 
 def _required(client_secret: str | None, method: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
@@ -80,8 +80,6 @@ class Registration:
     `userinfo_algorithms` are for signed UserInfo; None means those of ID tokens.
     """
 
-    client_id: str
-    client_secret: str | None = field(repr=False)
     authentication: ClientAuthentication
     algorithms: frozenset[str]
     userinfo_algorithms: frozenset[str] | None = None
@@ -126,12 +124,12 @@ class AuthenticatedRequests:
         if endpoint is None:
             explanation = f"the provider's metadata has no {endpoint_name}"
             raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
-        registration = self._registration
+        client = self._registration.authentication
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        authenticated = registration.authentication.apply(
+        authenticated = client.apply(
             dict(form),
             assertion=AssertionTimes(now=self._clock.now(), jti=secrets.token_urlsafe(24)),
-            audience=audiences[registration.assertion_audience],
+            audience=audiences[self._registration.assertion_audience],
         )
         # To remove from the OP's error messages.
         sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]
@@ -141,7 +139,7 @@ class AuthenticatedRequests:
             accept="application/json",
             headers={**authenticated.headers, **self.proofs.headers(key, "POST", endpoint)},
             form=authenticated.form,
-            sent=(*sent, registration.client_secret or ""),
+            sent=(*sent, client.client_secret),
             patience=patience,
             before_sending=before_sending,
         )

@@ -171,7 +171,7 @@ class TokenVerifier:
         or replaced one with the same name (OpenID Connect Core 10.1.1). Raises ProtocolViolation
         (`jws` codes), or the ProviderError of unavailable keys.
         """
-        secret = self._registration.client_secret
+        secret = self._registration.authentication.client_secret
         jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
 
         def verify_with(keys: JsonWebKeySet) -> VerifiedToken:

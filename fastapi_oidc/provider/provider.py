@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -38,56 +38,44 @@ LONGEST_EXCHANGE: Final = 60.0
 """Seconds for which the response to a refresh token is awaited."""
 
 
+@dataclass(eq=False, repr=False)
 class Provider:
-    """The client for one OP. The initializer makes no requests.
+    """The client for one OP. Making one makes no requests.
 
     Each call except `refresh` takes at most `timeout` seconds for all its requests. Failures raise
     ProviderError; responses that break the protocol raise ProtocolViolation.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        registration: Registration,
-        *,
-        clock: Clock,
-        allow_insecure_http: bool = False,
-        timeout: float = PROVIDER_TIMEOUT,
-        network: Network | None = None,
-        http: HTTPOptions | None = None,
-        tenants: Tenants | None = None,
-    ) -> None:
-        self._issuer, self._registration, self._tenants = issuer, registration, tenants
-        self._allow_insecure_http = allow_insecure_http
-        self._network, self._options = network or Network(), http or HTTPOptions()
-        self._timeout, self._clock = timeout, clock
-        self._http = HTTPClient(self._network.connections(self._options), timeout=timeout)
+    issuer: str
+    registration: Registration
+    clock: Clock
+    allow_insecure_http: bool = False
+    timeout: float = PROVIDER_TIMEOUT
+    network: Network = field(default_factory=Network)
+    options: HTTPOptions = field(default_factory=HTTPOptions)
+    tenants: Tenants | None = None
+
+    def __post_init__(self) -> None:
+        """Make what the calls share, without a request."""
+        self._http = HTTPClient(self.network.connections(self.options), timeout=self.timeout)
         # With two stale documents, each call still has half of its time.
-        patience = min(STALE_PATIENCE, timeout / 4)
-        self._metadata = Document("metadata", self._fetch_metadata, clock, patience=patience)
+        patience = min(STALE_PATIENCE, self.timeout / 4)
+        self._metadata = Document("metadata", self._fetch_metadata, self.clock, patience=patience)
         self._verifier = TokenVerifier(
-            self._http, self._metadata, clock, registration, patience=patience
+            self._http, self._metadata, self.clock, self.registration, patience=patience
         )
-        self._client = AuthenticatedRequests(self._http, registration, clock)
+        self._client = AuthenticatedRequests(self._http, self.registration, self.clock)
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
         """A client for `issuer`, with this client's limits and connections.
 
         Only this client's own issuer gets its certificate.
         """
-        is_own, options = issuer == self._issuer, self._options
-        if not is_own:
-            options = replace(options, client_certificate_file=None, mutual_tls=False)
-        return Provider(
-            issuer,
-            registration,
-            clock=self._clock,
-            allow_insecure_http=self._allow_insecure_http,
-            timeout=self._timeout,
-            network=self._network,
-            http=options,
-            tenants=self._tenants if is_own else None,
-        )
+        own = replace(self, registration=registration)
+        if issuer == self.issuer:
+            return own
+        options = replace(self.options, client_certificate_file=None, mutual_tls=False)
+        return replace(own, issuer=issuer, options=options, tenants=None)
 
     async def metadata(self) -> ProviderMetadata:
         """The metadata, fetched again when it is older than an hour.
@@ -114,8 +102,8 @@ class Provider:
         Check this before redirecting a browser, which would otherwise show an error page.
         """
         try:
-            with budget(self._timeout):
-                answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
+            with budget(self.timeout):
+                answer = await self._http.get(discovery_url(self.issuer), accept=_ACCEPT)
         except ProviderError as error:
             return error.code is Code.PROVIDER_REDIRECTED
         return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -231,7 +219,7 @@ class Provider:
         ProviderError (jws.key_missing) when newer keys may verify a token that the provider itself
         has sent.
         """
-        with budget(self._timeout):
+        with budget(self.timeout):
             return await self._verifier.verify(
                 token, sender=sender, algorithms=algorithms, setting=setting
             )
@@ -264,7 +252,7 @@ class Provider:
     @asynccontextmanager
     async def _call(self) -> AsyncIterator[ProviderMetadata]:
         """The metadata; all requests of the call have the same time together."""
-        with budget(self._timeout):
+        with budget(self.timeout):
             yield await self._metadata.get()
 
     async def _userinfo(
@@ -279,16 +267,16 @@ class Provider:
             return accept_userinfo(answer.document(), sub=sub)
         token = await self._verifier.verify(
             answer.text(),
-            algorithms=self._registration.userinfo_algorithms,
+            algorithms=self.registration.userinfo_algorithms,
             setting="userinfo_signing_algorithms",
         )
         return accept_signed_userinfo(
             token.claims,
             sub=sub,
-            issuer=self._issuer,
-            client_id=self._registration.client_id,
-            at=self._clock.instant(),
-            tenants=self._tenants,
+            issuer=self.issuer,
+            client_id=self.registration.authentication.client_id,
+            at=self.clock.instant(),
+            tenants=self.tenants,
         )
 
     async def _get_userinfo(
@@ -311,16 +299,16 @@ class Provider:
         return await self._get_userinfo(endpoint, access_token, key, may_repeat=False)
 
     async def _fetch_metadata(self) -> ProviderMetadata:
-        answer = await self._http.get(discovery_url(self._issuer), accept=_ACCEPT)
+        answer = await self._http.get(discovery_url(self.issuer), accept=_ACCEPT)
         if answer.status == HTTPStatus.NOT_FOUND:
             raise answer.refused_status("; the setting issuer is what comes before /.well-known")
         answer.require_status(200)
         metadata = ProviderMetadata.parse(
             answer.published_document(),
-            issuer=self._issuer,
-            allow_insecure_http=self._allow_insecure_http,
-            mutual_tls=self._options.shows_certificate,
-            tenants=self._tenants,
+            issuer=self.issuer,
+            allow_insecure_http=self.allow_insecure_http,
+            mutual_tls=self.options.shows_certificate,
+            tenants=self.tenants,
         )
         for fault in metadata.ignored:
             _logger.warning("%s: %s; it counts as absent", answer.url, fault)

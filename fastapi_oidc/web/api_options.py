@@ -140,12 +140,7 @@ def _registration(
 ) -> Registration:
     """A client with a secret. Without them nobody, who can read the keys of an issuer."""
     authentication = ClientAuthentication("client_secret_basic", client_id, client_secret)
-    return Registration(
-        client_id=client_id,
-        client_secret=client_secret,
-        authentication=authentication,
-        algorithms=algorithms,
-    )
+    return Registration(authentication=authentication, algorithms=algorithms)
 
 
 def _algorithms(

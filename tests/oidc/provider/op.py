@@ -91,8 +91,6 @@ class OP:
         return Provider(
             ISSUER,
             Registration(
-                client_id="console",
-                client_secret="s" * 32,
                 authentication=authentication
                 or ClientAuthentication("client_secret_basic", "console", "s" * 32),
                 algorithms=frozenset(algorithms),

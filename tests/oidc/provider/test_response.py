@@ -92,8 +92,6 @@ def test_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
         return op.respond(request)
 
     registration = Registration(
-        client_id="console",
-        client_secret=None,
         authentication=ClientAuthentication("none", "console"),
         algorithms=frozenset({"EdDSA"}),
     )
