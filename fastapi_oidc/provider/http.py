@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -153,52 +153,30 @@ PROVIDER_TIMEOUT: Final = 10.0
 """Seconds for an exchange with the provider, unless the settings have another time."""
 
 
+MOST_CAUSES: Final = 20
+"""How many errors, one below the other, are searched for a cause."""
+
+
 def cause_of(error: BaseException) -> str:
-    """The cause of `error` in one line: certificate, name, connection or time."""
-    for below in _below(error):
-        match below:
-            case ssl.SSLCertVerificationError():
-                said = cleaned(below.verify_message)
-                return f"the certificate is not trusted: {said}; set ca_file for other authorities"
-            case ssl.SSLError():
-                return f"TLS failed: {cleaned(str(getattr(below, 'reason', '')))}"
-            case socket.gaierror():
-                return f"the host name is not found: {cleaned(below.strerror or '')}"
-            case ConnectionRefusedError():
-                return "the connection was refused"
-            case ConnectionResetError() | BrokenPipeError():
-                return "the connection was reset"
-    return _by_kind(error)
+    """The cause of `error` in one line: its kind, and what the system or else httpx says of it."""
+    kind, said = type(error).__name__, str(error)
+    for below in islice(_below(error), MOST_CAUSES):
+        if isinstance(below, ssl.SSLCertVerificationError):
+            reason = cleaned(below.verify_message)
+            return f"the certificate is not trusted: {reason}; set ca_file for other authorities"
+        if isinstance(below, OSError):
+            said = below.strerror or said
+    return f"{kind}: {cleaned(said)}" if said else kind
 
 
-def _by_kind(error: BaseException) -> str:
-    match error:
-        case httpx.ConnectTimeout():
-            return "no connection in time"
-        case httpx.PoolTimeout():
-            return "no free connection in time"
-        case httpx.ProxyError():
-            return f"the proxy failed: {cleaned(str(error))}"
-        case httpx.RemoteProtocolError():
-            return f"no complete HTTP response: {cleaned(str(error))}"
-        case httpx.InvalidURL() | UnicodeError():
-            return "the URL cannot be requested"
-    return type(error).__name__
-
-
-def _below(error: BaseException) -> Iterator[BaseException]:
-    """`error` and its chain of causes."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        current = waiting.pop(0)
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        waiting += [current.__cause__, current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            waiting += current.exceptions
+def _below(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and its causes."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        else:
+            error = error.__cause__ or error.__context__
 
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)

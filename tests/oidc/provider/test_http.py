@@ -166,18 +166,16 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     [
         (
             caused(httpx.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
-            "the host name is not found: Name or service not known",
+            "ConnectError: Name or service not known",
         ),
         (
-            caused(httpx.ConnectError("x"), ExceptionGroup("all", [ConnectionRefusedError()])),
-            "the connection was refused",
+            caused(httpx.ConnectError("x"), ExceptionGroup("all", [OSError(111, "refused")])),
+            "ConnectError: refused",
         ),
-        (caused(httpx.ReadError("x"), ConnectionResetError()), "the connection was reset"),
-        (httpx.ConnectTimeout("x"), "no connection in time"),
-        (httpx.PoolTimeout("x"), "no free connection in time"),
-        (httpx.ProxyError("407\r\nX"), r"the proxy failed: 407\r\nX"),
-        (httpx.InvalidURL("x"), "the URL cannot be requested"),
-        (httpx.WriteError("x"), "WriteError"),
+        (caused(httpx.ConnectError("all failed"), OSError()), "ConnectError: all failed"),
+        (caused(httpx.ReadError(""), ConnectionResetError(104, "reset")), "ReadError: reset"),
+        (httpx.ConnectTimeout(""), "ConnectTimeout"),
+        (httpx.ProxyError("407\r\nX"), r"ProxyError: 407\r\nX"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -188,7 +186,7 @@ def test_the_cause_is_named(error: Exception, words: str) -> None:
 def test_errors_that_cause_each_other_end() -> None:
     one, other = httpx.ReadError("x"), ValueError()
     one.__cause__, other.__cause__ = other, one
-    assert cause_of(one) == "ReadError"
+    assert cause_of(one) == "ReadError: x"
 
 
 async def explanation_of(url: str) -> str:
@@ -210,7 +208,7 @@ async def test_nobody_listening_refuses_the_connection() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert await explanation_of(url) == "the connection was refused"
+        assert (await explanation_of(url)).startswith("ConnectError: Connect")
 
 
 async def ends_too_early(writer: asyncio.StreamWriter) -> None:
@@ -222,7 +220,7 @@ async def ends_too_early(writer: asyncio.StreamWriter) -> None:
 async def test_a_broken_answer_is_told_as_such(script: Script) -> None:
     async with listening(script) as server:
         explanation = await explanation_of(server.url)
-    assert explanation.startswith("no complete HTTP response: ")
+    assert explanation.startswith("RemoteProtocolError: ")
     assert server.connections == 2
 
 
@@ -234,8 +232,9 @@ async def test_a_server_without_tls_is_told_as_such() -> None:
     listener = await asyncio.start_server(greets_at_once, "127.0.0.1", 0)
     async with listener:
         port = listener.sockets[0].getsockname()[1]
-        assert (await explanation_of(f"https://127.0.0.1:{port}/")).startswith("TLS failed: ")
+        assert (await explanation_of(f"https://127.0.0.1:{port}/")).startswith("ConnectError: [SSL")
 
 
 async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
-    assert await explanation_of("https://999.1.1.1/?x=1") == "the URL cannot be requested"
+    explanation = await explanation_of("https://999.1.1.1/?x=1")
+    assert explanation == "InvalidURL: Invalid IPv4 address: '999.1.1.1'"
