@@ -11,10 +11,12 @@ from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import (
     audience_of,
-    optional_numeric_date,
     optional_string,
+    refuse_early,
+    require_audience,
+    require_issued,
     require_issuer,
-    require_numeric_date,
+    require_not_expired,
     require_subject,
 )
 from fastapi_oidc.protocol.json import JSON, Claims
@@ -111,7 +113,7 @@ def accept_access_token(
     if not is_access_token_type(header_typ):
         require_plain_type(header_typ, expected)
         require_no_other_token(claims, expected)
-    require_issued(claims, at, is_optional=False)
+    require_issued(claims, at, Code.ACCESS_TOKEN_ISSUED_AT)
     require_issuer(claims, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants)
     return accepted(claims, expected, at)
 
@@ -121,11 +123,11 @@ def accepted(claims: Claims, expected: ExpectedAccessToken, at: Instant) -> Acce
     return AccessClaims(
         iss=expected.issuer,
         sub=require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
-        aud=require_own_audience(claims, expected.audience),
+        aud=require_audience(claims, expected.audience, Code.ACCESS_TOKEN_AUDIENCE, trusted=None),
         client_id=require_client(claims, expected),
         scope=scope_of(claims, expected.scope_claim),
         roles=roles_of(claims, expected.roles_claim),
-        exp=require_not_expired(claims, at),
+        exp=require_not_expired(claims, at, Code.ACCESS_TOKEN_EXPIRY, Code.ACCESS_TOKEN_EXPIRED),
         confirmation=confirmation_of(claims),
         claims=claims,
     )
@@ -161,36 +163,6 @@ def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> Non
         raise ProtocolViolation(
             Code.ACCESS_TOKEN_KIND, "aud has the client, as an ID token's has; see accept_plain_jwt"
         )
-
-
-def require_own_audience(claims: Claims, audience: str) -> tuple[str, ...]:
-    """Require this API in `aud` (RFC 9068 4), which may have others."""
-    aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
-    if audience not in aud:
-        raise ProtocolViolation(
-            Code.ACCESS_TOKEN_AUDIENCE, f"aud is {shown(aud)}, the API {shown(audience)}"
-        )
-    return aud
-
-
-def require_not_expired(claims: Claims, at: Instant) -> int:
-    """Require an `exp` that is a number and has not passed (RFC 9068 4)."""
-    exp = require_numeric_date(claims, "exp", Code.ACCESS_TOKEN_EXPIRY)
-    if at.is_past(exp):
-        raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
-    return exp
-
-
-def require_issued(claims: Claims, at: Instant, *, is_optional: bool) -> None:
-    """Refuse a future `iat` or `nbf`, and a missing `iat` (RFC 7519 4.1.5, RFC 9068 2.2)."""
-    read = optional_numeric_date if is_optional else require_numeric_date
-    for name, value in (
-        ("iat", read(claims, "iat", Code.ACCESS_TOKEN_ISSUED_AT)),
-        ("nbf", optional_numeric_date(claims, "nbf", Code.ACCESS_TOKEN_ISSUED_AT)),
-    ):
-        if at.is_ahead(value or 0):
-            explanation = f"{name} is {at.distance(value or 0)}"
-            raise ProtocolViolation(Code.ACCESS_TOKEN_ISSUED_AT, explanation)
 
 
 def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
@@ -263,7 +235,7 @@ def accept_introspection(
         require_issuer(
             response, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants
         )
-    require_issued(response, at, is_optional=True)
+    refuse_early(response, at, Code.ACCESS_TOKEN_ISSUED_AT, "iat", "nbf")
     if response.get("sub") is None:
         response = {**response, "sub": require_client(response, expected)}
     return accepted(response, expected, at)

@@ -79,15 +79,18 @@ def require_subject(claims: Claims, code: Code) -> str:
 
 
 def require_audience(
-    claims: Claims, client_id: str, trusted: frozenset[str], code: Code
+    claims: Claims, own: str, code: Code, *, trusted: frozenset[str] | None
 ) -> tuple[str, ...]:
-    """Require this client in `aud`, and no untrusted audiences (Core 3.1.3.7 rule 3)."""
+    """Require `own` in `aud`: the client (Core 3.1.3.7 rule 3) or this API (RFC 9068 4).
+
+    Other audiences must be `trusted`, unless that is None.
+    """
     audience = audience_of(claims, code)
-    if client_id not in audience:
-        raise ProtocolViolation(code, f"aud is {shown(audience)}, the client {shown(client_id)}")
-    others = [name for name in audience if name != client_id and name not in trusted]
+    if own not in audience:
+        raise ProtocolViolation(code, f"aud is {shown(audience)}, without {shown(own)}")
+    others: set[str] = set() if trusted is None else {*audience} - {own} - trusted
     if others:
-        explanation = f"aud has {shown(others)}, which trusted_id_token_audiences has not"
+        explanation = f"aud has {shown(sorted(others))}, which trusted_id_token_audiences has not"
         raise ProtocolViolation(code, explanation)
     return audience
 
@@ -102,6 +105,35 @@ def audience_of(claims: Claims, code: Code) -> tuple[str, ...]:
     if len(audience) != len(names):
         raise ProtocolViolation(code, "aud has members that are not texts")
     return audience
+
+
+def require_not_expired(claims: Claims, at: Instant, malformed: Code, expired: Code) -> int:
+    """Require an `exp` that is a number and has not passed (RFC 7519 4.1.4, Core 3.1.3.7 rule 9).
+
+    The codes are for an `exp` that is missing or no number, and for one that has passed.
+    """
+    exp = require_numeric_date(claims, "exp", malformed)
+    if at.is_past(exp):
+        raise ProtocolViolation(expired, f"exp was {at.distance(exp)}", exp=exp)
+    return exp
+
+
+def require_issued(claims: Claims, at: Instant, code: Code) -> int:
+    """Require an `iat` that is not in the future, and no such `nbf` (Core 2; RFC 9068 2.2)."""
+    iat = require_numeric_date(claims, "iat", code)
+    refuse_early(claims, at, code, "iat", "nbf")
+    return iat
+
+
+def refuse_early(claims: Claims, at: Instant, code: Code, *names: str) -> None:
+    """Refuse a time in the future, such as `nbf`, in claims that may be absent (RFC 7519 4.1.5)."""
+    for name in names:
+        moment = optional_numeric_date(claims, name, code) or 0
+        if at.is_ahead(moment):
+            explanation = f"{name} is {at.distance(moment)}"
+            early = ProtocolViolation(code, explanation, **{name: moment})
+            early.is_early = True
+            raise early
 
 
 def accept_userinfo(document: object, *, sub: str) -> Claims:
@@ -135,20 +167,9 @@ def accept_signed_userinfo(
     """
     if claims.get("iss") is not None:
         require_issuer(claims, issuer, Code.USERINFO_ISSUER, tenants=tenants)
-    aud = claims.get("aud")
-    if aud is not None and client_id not in (aud if isinstance(aud, list) else [aud]):
-        raise ProtocolViolation(
-            Code.USERINFO_AUDIENCE, f"aud is {shown(aud)}, the client {shown(client_id)}"
-        )
-    require_in_time(claims, at)
+    if claims.get("aud") is not None:
+        require_audience(claims, client_id, Code.USERINFO_AUDIENCE, trusted=None)
+    if claims.get("exp") is not None:
+        require_not_expired(claims, at, Code.USERINFO_EXPIRED, Code.USERINFO_EXPIRED)
+    refuse_early(claims, at, Code.USERINFO_EXPIRED, "nbf")
     return accept_userinfo(dict(claims), sub=sub)
-
-
-def require_in_time(claims: Claims, at: Instant) -> None:
-    """Check `exp` and `nbf`, if present (RFC 7519 4.1.4, 4.1.5)."""
-    exp = optional_numeric_date(claims, "exp", Code.USERINFO_EXPIRED)
-    nbf = optional_numeric_date(claims, "nbf", Code.USERINFO_EXPIRED)
-    if exp is not None and at.is_past(exp):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"exp was {at.distance(exp)}")
-    if nbf is not None and at.is_ahead(nbf):
-        raise ProtocolViolation(Code.USERINFO_EXPIRED, f"nbf is {at.distance(nbf)}")

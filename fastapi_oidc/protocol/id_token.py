@@ -15,8 +15,9 @@ from fastapi_oidc.protocol.claims import (
     optional_numeric_date,
     optional_string,
     require_audience,
+    require_issued,
     require_issuer,
-    require_numeric_date,
+    require_not_expired,
     require_subject,
 )
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
@@ -123,15 +124,15 @@ def _read(claims: Claims, expected: Expected, at: Instant, *, received: Instant)
     iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER, tenants=expected.tenants)
     sub = require_subject(claims, Code.ID_TOKEN_SUBJECT)
     aud = require_audience(
-        claims, expected.client_id, expected.trusted_audiences, Code.ID_TOKEN_AUDIENCE
+        claims, expected.client_id, Code.ID_TOKEN_AUDIENCE, trusted=expected.trusted_audiences
     )
     return IdToken(
         iss=iss,
         sub=sub,
         aud=aud,
         azp=require_authorized_party(claims, expected.client_id),
-        exp=require_not_expired(claims, received),
-        iat=require_issued(claims, at),
+        exp=require_not_expired(claims, received, Code.ID_TOKEN_EXPIRY, Code.ID_TOKEN_EXPIRED),
+        iat=require_issued(claims, at, Code.ID_TOKEN_ISSUED_AT),
         nonce=optional_string(claims, "nonce", Code.ID_TOKEN_NONCE),
         auth_time=optional_numeric_date(claims, "auth_time", Code.ID_TOKEN_AUTH_TIME),
         sid=optional_name(claims, "sid", Code.ID_TOKEN_SESSION_ID),
@@ -155,27 +156,6 @@ def require_authorized_party(claims: Claims, client_id: str) -> str | None:
             Code.ID_TOKEN_AUTHORIZED_PARTY, f"azp is {shown(azp)}, the client {shown(client_id)}"
         )
     return azp
-
-
-def require_not_expired(claims: Claims, at: Instant) -> int:
-    """Require an `exp` that is a number and has not passed (rule 9)."""
-    exp = require_numeric_date(claims, "exp", Code.ID_TOKEN_EXPIRY)
-    if at.is_past(exp):
-        raise ProtocolViolation(Code.ID_TOKEN_EXPIRED, f"exp was {at.distance(exp)}", exp=exp)
-    return exp
-
-
-def require_issued(claims: Claims, at: Instant) -> int:
-    """Require an `iat`, and an `nbf` if present, not in the future (rule 10; RFC 7519 4.1.5)."""
-    iat = require_numeric_date(claims, "iat", Code.ID_TOKEN_ISSUED_AT)
-    nbf = optional_numeric_date(claims, "nbf", Code.ID_TOKEN_ISSUED_AT)
-    if at.is_ahead(iat) or at.is_ahead(nbf or 0):
-        seconds = max(iat, nbf or 0) - at.now
-        explanation = f"iat or nbf is {seconds} s ahead of this clock; clock_drift is {at.drift}"
-        early = ProtocolViolation(Code.ID_TOKEN_ISSUED_AT, explanation, iat=iat, nbf=nbf)
-        early.is_early = True
-        raise early
-    return iat
 
 
 def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> None:

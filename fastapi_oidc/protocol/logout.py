@@ -11,8 +11,9 @@ from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.claims import (
     optional_name,
     require_audience,
+    require_issued,
     require_issuer,
-    require_numeric_date,
+    require_not_expired,
     require_string,
     require_subject,
 )
@@ -96,16 +97,19 @@ def accept_logout_token(
     Raises ProtocolViolation: jws.type or logout_token.*.
     """
     require_logout_type(header_typ)
-    iat = require_issued(claims, at)
+    iat = require_issued(claims, at, Code.LOGOUT_TOKEN_ISSUED_AT)
     token = LogoutToken(
         iss=require_issuer(
             claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER, tenants=expected.tenants
         ),
         aud=require_audience(
-            claims, expected.client_id, expected.trusted_audiences, Code.LOGOUT_TOKEN_AUDIENCE
+            claims,
+            expected.client_id,
+            Code.LOGOUT_TOKEN_AUDIENCE,
+            trusted=expected.trusted_audiences,
         ),
         iat=iat,
-        exp=require_not_expired(claims, iat, expected, at),
+        exp=require_lifetime(claims, iat, expected, at),
         sub=_optional_subject(claims),
         sid=optional_name(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
         jti=require_string(claims, "jti", Code.LOGOUT_TOKEN_ID),
@@ -129,32 +133,21 @@ def require_logout_type(header_typ: str | None) -> None:
         raise ProtocolViolation(Code.JWS_TYPE, f"typ is {shown(header_typ)}")
 
 
-def require_issued(claims: Claims, at: Instant) -> int:
-    """Require an `iat` that is a number and not in the future."""
-    iat = require_numeric_date(claims, "iat", Code.LOGOUT_TOKEN_ISSUED_AT)
-    if at.is_ahead(iat):
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_ISSUED_AT, f"iat is {at.distance(iat)}", iat=iat)
-    return iat
-
-
-def require_not_expired(claims: Claims, iat: int, expected: ExpectedLogout, at: Instant) -> int:
-    """Require an `exp` that is a number and has not passed (2.4).
+def require_lifetime(claims: Claims, iat: int, expected: ExpectedLogout, at: Instant) -> int:
+    """Require an `exp` that has not passed (2.4).
 
     Drafts of the specification had no `exp`. If a token without `exp` is accepted, `iat` limits its
     lifetime; its `jti` is still required.
     """
-    if claims.get("exp") is None:
-        if not expected.accepts_without_exp:
-            raise ProtocolViolation(
-                Code.LOGOUT_TOKEN_EXPIRY, "exp is missing", setting="logout_token_without_exp"
-            )
-        exp, name = iat + LONGEST_LIFETIME, f"there is no exp, and iat + {LONGEST_LIFETIME} s"
-    else:
-        exp, name = require_numeric_date(claims, "exp", Code.LOGOUT_TOKEN_EXPIRY), "exp"
+    if claims.get("exp") is not None:
+        return require_not_expired(claims, at, Code.LOGOUT_TOKEN_EXPIRY, Code.LOGOUT_TOKEN_EXPIRED)
+    if not expected.accepts_without_exp:
+        explanation, setting = "exp is missing", "logout_token_without_exp"
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRY, explanation, setting=setting)
+    exp = iat + LONGEST_LIFETIME
     if at.is_past(exp):
-        raise ProtocolViolation(
-            Code.LOGOUT_TOKEN_EXPIRED, f"{name} was {at.distance(exp)}", exp=exp
-        )
+        explanation = f"there is no exp, and iat + {LONGEST_LIFETIME} s was {at.distance(exp)}"
+        raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, explanation)
     return exp
 
 

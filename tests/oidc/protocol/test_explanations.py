@@ -35,12 +35,9 @@ def test_of_another_tenants_issuer_both_are_named() -> None:
 @pytest.mark.parametrize(
     ("change", "explanation"),
     [
-        ({"iat": NOW + 40}, "iat or nbf is 40 s ahead of this clock; clock_drift is 30"),
-        ({"nbf": NOW + 90}, "iat or nbf is 90 s ahead of this clock; clock_drift is 30"),
-        (
-            {"iat": NOW + 40, "nbf": None},
-            "iat or nbf is 40 s ahead of this clock; clock_drift is 30",
-        ),
+        ({"iat": NOW + 40}, "iat is 40 s ahead of this clock; clock_drift is 30"),
+        ({"nbf": NOW + 90}, "nbf is 90 s ahead of this clock; clock_drift is 30"),
+        ({"iat": NOW + 40, "nbf": None}, "iat is 40 s ahead of this clock; clock_drift is 30"),
         ({"auth_time": NOW - 4000}, "authenticated 4000 s ago by this clock; max_age is 3600"),
     ],
 )

@@ -137,7 +137,7 @@ BROKEN: Rules = {
     Code.LOGOUT_TOKEN_AUDIENCE: [
         *changes("aud", ABSENT, CLIENT_ID + "INVALID", [CLIENT_ID, "https://api.test"])
     ],
-    Code.LOGOUT_TOKEN_ISSUED_AT: changes("iat", ABSENT, NOW + 31),
+    Code.LOGOUT_TOKEN_ISSUED_AT: [*changes("iat", ABSENT, NOW + 31), {"nbf": NOW + 31}],
     # Back-Channel Logout 1.0 2.4 requires it; drafts did not.
     Code.LOGOUT_TOKEN_EXPIRY: changes("exp", ABSENT),
     Code.LOGOUT_TOKEN_EXPIRED: changes("exp", NOW - 30),
