@@ -197,8 +197,8 @@ class TokenVerifier:
         keys = await self._keys.get()
         try:
             return verify_with(keys)
-        except Unverified as miss:
-            newer = await self._newer(keys, miss, sender)
+        except Unverified:
+            newer = await self._newer(keys, sender)
             if newer is keys:
                 raise
         try:
@@ -209,13 +209,13 @@ class TokenVerifier:
             explanation = f"{miss.explanation}; the provider's keys were fetched again"
             raise ProviderError(miss.code, explanation) from None
 
-    async def _newer(self, keys: JsonWebKeySet, miss: Unverified, sender: Sender) -> JsonWebKeySet:
+    async def _newer(self, keys: JsonWebKeySet, sender: Sender) -> JsonWebKeySet:
         """Newer keys, or `keys`: invented tokens in requests must not cause a stream of fetches."""
         is_own = sender == "provider"
         try:
             return await self._keys.newer_than(keys, min_age=0 if is_own else UNKNOWN_KEY_INTERVAL)
         except ProviderError:
-            if is_own or miss.code is not Code.JWS_SIGNATURE:
+            if is_own:
                 raise
             return keys
 

@@ -63,12 +63,17 @@ async def test_a_foreign_token_is_refused_also_while_the_keys_cannot_be_read_aga
     assert await code_of(world, stranger.sign(claims, typ="at+jwt")) == Code.JWS_KEY_MISSING
 
 
-async def test_a_wrong_signature_is_401_while_the_provider_is_down() -> None:
+async def test_a_stranger_s_token_is_401_while_the_provider_is_down() -> None:
     world = make_api_world()
+    stranger = Signer.of_private_key(generate_key("RS256"), key_id="stranger")
     token = await world.token()
     assert (await world.get(token)).status_code == 200
     world.world.op.faults.put("jwks", ServerError(), times=9)
+    world.world.time.advance(60)
     assert await code_of(world, token[:-8] + "AAAAAAAA") == Code.JWS_SIGNATURE
+    unknown = stranger.sign(jwt_claims(token), typ="at+jwt")
+    assert await code_of(world, unknown) == Code.JWS_KEY_MISSING
+    assert (await world.get(token)).status_code == 200
 
 
 @pytest.mark.parametrize("endpoint", ["metadata", "jwks"])
