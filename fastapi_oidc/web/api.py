@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from types import NoneType
@@ -335,9 +335,9 @@ class API(Serving[Identity, Any]):
             "and `sub` of the claims: a sub is unique only within its issuer"
         )
 
-    def look(self, paths: Collection[str]) -> None:
-        """Log what can never work, at startup with these paths: a missing route or endpoint."""
-        if self.resource is not None and metadata_path(self.resource) not in paths:
+    def look(self, is_served: Callable[[str], bool]) -> None:
+        """Log what can never work, at startup with the served paths: a route or endpoint."""
+        if self.resource is not None and not is_served(metadata_path(self.resource)):
             report_missing_metadata(self.resource)
         if self._fixed is not None and self._fixed.introspections is not None:
             looking = report_introspection(self.audience, self._fixed.introspections)

@@ -115,8 +115,9 @@ def protected_resource(
 def report_missing_metadata(resource: str) -> None:
     """Log that the metadata of an API has no route."""
     _log.warning(
-        "The metadata of the API %s is not mounted: clients cannot find the provider.\n"
-        "Add the line, without a prefix: app.include_router(api.router)",
+        "The metadata of the API %s is not served: clients cannot find the provider.\n"
+        "Add the line, without a prefix and above routes for every path: "
+        "app.include_router(api.router)",
         resource,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from starlette.routing import BaseRoute, Match
@@ -46,7 +47,7 @@ def report(
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     for api in engine.apis:
-        api.look({each.path for each in endpoints})
+        api.look(partial(_is_served, app, endpoints))
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
@@ -115,6 +116,12 @@ def _report_missing_routes(
                 getattr(hiding, "path", hiding) or "/",
             )
             return
+
+
+def _is_served(app: Any, endpoints: Sequence[Endpoint], path: str) -> bool:
+    """Whether an endpoint has this path, and gets its requests."""
+    here = [str(each.name) for each in endpoints if each.path == path]
+    return any(_hiding(app, path, name) is None for name in here)
 
 
 def _hiding(app: Any, path: str, name: str) -> BaseRoute | None:
