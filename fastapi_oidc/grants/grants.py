@@ -174,7 +174,7 @@ class Grants:
         # Two tenants may have the same client, and only one of them its secret.
         key = f"app/{settings.name}/{target.key(settings.issuer, settings.client_id)}"
         token = self._of_application.get(key)
-        if self._once.is_good(token, key, needed):
+        if token and needed.is_met_by(token, now):
             return token
         obtain = partial(obtain_for_application, party, target)
         token = await self._repeatable(party, key, needed, obtain, now + ROW_SECONDS)

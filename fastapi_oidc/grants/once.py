@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
-from fastapi_oidc.clock import Clock, TTLCache
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed
@@ -16,12 +16,6 @@ from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 
 PATIENCE: Final = LEASE_SECONDS + 3.0
 """Seconds that a request waits for the token request of another process, which may have died."""
-
-PAUSE_SECONDS: Final = 5
-"""Seconds after a failure in which the last token is used, if possible, without a new request."""
-
-MOST_PAUSED: Final = 10_000
-"""Maximum number of failures in memory."""
 
 ATTEMPTS: Final = 3
 """A concurrent caller's request may return a token that does not meet this caller's need."""
@@ -43,7 +37,6 @@ class Once:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
-        self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
 
     async def token(
         self,
@@ -64,15 +57,15 @@ class Once:
         for attempt in range(ATTEMPTS):
             seen, _ = await cells.see(key)
             known = _token_in(seen.row)
-            if self.is_good(known, key, needed):
+            if known and needed.is_met_by(known, self._clock.now()):
                 return known
             is_last, is_own = attempt == ATTEMPTS - 1, not self._obtaining.is_running(key)
             try:
                 work = partial(_obtain, cells, key, seen, obtain, confirm, expires_at)
                 token = await self._obtaining.run(key, work)
             except OIDCError as error:
-                self._note(key, error)
-                if self.is_good(known, key, needed):
+                is_outage, now = _is_outage(error), self._clock.now()
+                if known and is_outage and needed.is_served_by(known, now):
                     return known
                 # The request of the first caller may have ended, or its copy of the session is
                 # refused; this caller's may not.
@@ -80,20 +73,9 @@ class Once:
                 if is_own or is_last or not is_of_caller:
                     raise
             else:
-                if is_last or self.is_good(token, key, needed):
+                if is_last or needed.is_met_by(token, self._clock.now()):
                     return token
         raise AssertionError("unreachable")
-
-    def is_good(
-        self, token: IssuedToken | None, key: str, needed: Needed
-    ) -> TypeGuard[IssuedToken]:
-        """Whether `token` meets the need or, shortly after a failure, can be sent at all."""
-        if token is None:
-            return False
-        now = self._clock.now()
-        return needed.is_met_by(token, now) or (
-            key in self._paused and needed.is_served_by(token, now)
-        )
 
     async def alone(self, key: str, obtain: Obtain) -> IssuedToken:
         """A token from `obtain`, once for all tasks of this process."""
@@ -103,10 +85,12 @@ class Once:
         """Wait for the requests under way."""
         await self._obtaining.wait(seconds)
 
-    def _note(self, key: str, error: OIDCError) -> None:
-        is_outage = isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
-        if is_outage or (isinstance(error, SessionError) and error.is_outage):
-            self._paused.set(key, True, expires_at=self._clock.now() + PAUSE_SECONDS)
+
+def _is_outage(error: OIDCError) -> bool:
+    """Whether a later attempt may succeed."""
+    if isinstance(error, SessionError):
+        return error.is_outage
+    return isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
 
 
 async def _obtain(
