@@ -30,7 +30,7 @@ from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
-    EarlierIdToken,
+    Authentication,
     Expected,
     IdToken,
     NoNonce,
@@ -286,7 +286,7 @@ async def _accept_id_token(
         return None
     verified = await _verify(party, response.id_token, answer.received_at)
     expected = expected_of(party, response, verified, NO_NONCE)
-    original = EarlierIdToken(
+    original = Authentication(
         iss=session.issuer,
         sub=session.sub,
         aud=session.audiences,

@@ -98,9 +98,9 @@ class AccessClaims:
     client_id: str
     scope: tuple[str, ...]
     roles: tuple[str, ...]
-    exp: int
-    confirmation: Confirmation
+    expires_at: int
     claims: Claims = field(repr=False)
+    confirmation: Confirmation = field(default=Confirmation(), repr=False, kw_only=True)
 
 
 def accept_access_token(
@@ -127,7 +127,9 @@ def accepted(claims: Claims, expected: ExpectedAccessToken, at: Instant) -> Acce
         client_id=require_client(claims, expected),
         scope=scope_of(claims, expected.scope_claim),
         roles=roles_of(claims, expected.roles_claim),
-        exp=require_not_expired(claims, at, Code.ACCESS_TOKEN_EXPIRY, Code.ACCESS_TOKEN_EXPIRED),
+        expires_at=require_not_expired(
+            claims, at, Code.ACCESS_TOKEN_EXPIRY, Code.ACCESS_TOKEN_EXPIRED
+        ),
         confirmation=confirmation_of(claims),
         claims=claims,
     )

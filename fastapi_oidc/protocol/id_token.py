@@ -57,32 +57,26 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class IdToken:
-    """An ID token that passed every rule; times in seconds since the epoch."""
+class Authentication:
+    """What the ID tokens of a login and of its refreshes say alike (Core 12.2)."""
 
     iss: str
     sub: str
     aud: tuple[str, ...]
     azp: str | None
-    exp: int
-    iat: int
-    nonce: str | None
     auth_time: int | None
-    sid: str | None
-    acr: str | None
-    claims: Claims = field(repr=False)
+    nonce: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierIdToken:
-    """The values of the login's ID token that a refreshed one must have too (Core 12.2)."""
+class IdToken(Authentication):
+    """An ID token that passed every rule; times in seconds since the epoch."""
 
-    iss: str
-    sub: str
-    aud: tuple[str, ...]
-    azp: str | None
-    auth_time: int | None
-    nonce: str | None
+    exp: int
+    iat: int
+    sid: str | None
+    acr: str | None
+    claims: Claims = field(repr=False)
 
 
 def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
@@ -100,7 +94,7 @@ def accept_id_token(claims: Claims, expected: Expected, at: Instant) -> IdToken:
 
 def accept_refreshed_id_token(
     claims: Claims,
-    original: EarlierIdToken,
+    original: Authentication,
     expected: Expected,
     at: Instant,
     *,
@@ -205,7 +199,7 @@ def require_authentication_context(acr: str | None, acr_values: tuple[str, ...])
         raise ProtocolViolation(Code.ID_TOKEN_AUTHENTICATION_CONTEXT, explanation)
 
 
-def require_same_authentication(id_token: IdToken, original: EarlierIdToken) -> None:
+def require_same_authentication(id_token: IdToken, original: Authentication) -> None:
     """Require the same iss, sub, aud, azp, auth_time, and nonce if there is one (Core 12.2)."""
     if id_token.iss != original.iss:
         raise ProtocolViolation(Code.ID_TOKEN_ISSUER, "iss changed with the refresh")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from typing import Final, Generic
 from urllib.parse import unquote
 
@@ -15,7 +15,6 @@ from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.access_token import AccessClaims
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
 from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
 from fastapi_oidc.session.store import Cell, Store, ask_store
@@ -57,7 +56,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken(NeverADependency):
+class AccessToken(AccessClaims, NeverADependency):
     """An access token that was accepted. Only `ResourceServer` makes instances.
 
     `sub` is the user or, when a client acts for itself, usually the client. `expires_at` is in
@@ -65,14 +64,6 @@ class AccessToken(NeverADependency):
     response, and `value` is the token itself, for a token exchange.
     """
 
-    iss: str
-    sub: str
-    aud: tuple[str, ...]
-    client_id: str
-    scope: tuple[str, ...]
-    roles: tuple[str, ...]
-    expires_at: int
-    claims: Mapping[str, JSON] = field(repr=False)
     value: str = field(repr=False)
 
     @property
@@ -90,17 +81,8 @@ class AccessToken(NeverADependency):
     @classmethod
     def of(cls, claims: AccessClaims, value: str) -> AccessToken:
         """The token `value` with its accepted `claims`."""
-        return cls(
-            iss=claims.iss,
-            sub=claims.sub,
-            aud=claims.aud,
-            client_id=claims.client_id,
-            scope=claims.scope,
-            roles=claims.roles,
-            expires_at=claims.exp,
-            claims=claims.claims,
-            value=value,
-        )
+        accepted = {each.name: getattr(claims, each.name) for each in fields(claims)}
+        return cls(**accepted, value=value)
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def access_token(data: bytes) -> None:
         with suppress(ProtocolViolation):
             token = accept(claims, API, AT)
             assert API.audience in token.aud
-            assert token.exp > AT.now - AT.drift
+            assert token.expires_at > AT.now - AT.drift
             assert token.sub
             assert token.client_id
 

@@ -64,7 +64,7 @@ def test_the_unchanged_token_is_accepted() -> None:
         client_id="program",
         scope=("machines:read", "machines:write"),
         roles=("operator",),
-        exp=NOW + 300,
+        expires_at=NOW + 300,
         confirmation=Confirmation(),
         claims=VALID,
     )

@@ -7,7 +7,7 @@ from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
-    EarlierIdToken,
+    Authentication,
     IdToken,
     accept_refreshed_id_token,
 )
@@ -30,7 +30,7 @@ from tests.oidc.protocol.id_tokens import API
 from tests.oidc.protocol.id_tokens import EXPECTED as AT_LOGIN
 from tests.oidc.protocol.id_tokens import VALID as LOGIN
 
-ORIGINAL = EarlierIdToken(
+ORIGINAL = Authentication(
     iss=ISSUER,
     sub="248289761001",
     aud=(CLIENT_ID, API),
@@ -42,7 +42,7 @@ EXPECTED = replace(AT_LOGIN, nonce=NO_NONCE, max_age=None)
 VALID = changed(LOGIN, {"nonce": ABSENT})
 
 
-def accept(change: Changes, original: EarlierIdToken = ORIGINAL) -> IdToken:
+def accept(change: Changes, original: Authentication = ORIGINAL) -> IdToken:
     return accept_refreshed_id_token(changed(VALID, change), original, EXPECTED, AT)
 
 
@@ -98,7 +98,7 @@ def test_one_wrong_claim_is_named(change: Changes, code: Code) -> None:
         (replace(ORIGINAL, azp=None), Code.ID_TOKEN_AUTHORIZED_PARTY),
     ],
 )
-def test_the_token_of_the_login_decides(original: EarlierIdToken, code: Code) -> None:
+def test_the_token_of_the_login_decides(original: Authentication, code: Code) -> None:
     with refused(code, ProtocolViolation):
         accept({}, original)
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, require_issuer
 from fastapi_oidc.protocol.id_token import (
-    EarlierIdToken,
+    Authentication,
     accept_id_token,
     accept_refreshed_id_token,
 )
@@ -95,7 +95,7 @@ def accept_at_login(claims: dict[str, JSON]) -> str:
 
 
 def accept_at_refresh(claims: dict[str, JSON]) -> str:
-    original = EarlierIdToken(OUR_ISSUER, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
+    original = Authentication(OUR_ISSUER, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
     return accept_refreshed_id_token(changed(VALID, claims), original, OF_TENANTS, AT).iss
 
 
@@ -136,7 +136,7 @@ def test_every_message_is_held_against_the_issuer_of_its_tenant(
 def test_a_refresh_is_of_the_tenant_of_the_login() -> None:
     everybody = replace(OF_TENANTS, tenants=Tenants.of(SHARED, ["*"]))
     theirs = f"https://login.test/{THEIRS}/v2.0"
-    original = EarlierIdToken(theirs, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
+    original = Authentication(theirs, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
     with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
         accept_refreshed_id_token(changed(VALID, CLAIMS), original, everybody, AT)
 
