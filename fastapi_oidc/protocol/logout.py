@@ -83,10 +83,7 @@ def logout_token_parameter(form: Parameters) -> str:
 
     Raises ProtocolViolation (logout_token.request).
     """
-    values = form.get("logout_token", ())
-    if len(values) != 1 or not values[0]:
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_REQUEST, "not exactly one logout_token")
-    return values[0]
+    return _single(form, "logout_token", Code.LOGOUT_TOKEN_REQUEST)
 
 
 def accept_logout_token(
@@ -174,7 +171,7 @@ def front_channel_session(
 
     Raises ProtocolViolation (logout_request.malformed, logout_request.issuer).
     """
-    iss, sid = (_single(parameters, name) for name in ("iss", "sid"))
+    iss, sid = (_single(parameters, name, Code.LOGOUT_REQUEST_MALFORMED) for name in ("iss", "sid"))
     is_ours = iss == issuer if tenants is None else tenants.has_issuer(iss)
     if not is_ours:
         explanation = f"iss is {shown(iss)}, the configured issuer {shown(issuer)}"
@@ -184,8 +181,8 @@ def front_channel_session(
     return iss, sid
 
 
-def _single(parameters: Parameters, name: str) -> str:
+def _single(parameters: Parameters, name: str, code: Code) -> str:
     values = parameters.get(name, ())
     if len(values) != 1 or not values[0]:
-        raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, f"{name} is missing or repeated")
+        raise ProtocolViolation(code, f"{name} is missing or repeated")
     return values[0]

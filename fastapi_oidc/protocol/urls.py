@@ -84,6 +84,14 @@ def written(members: Mapping[str, object]) -> dict[str, str]:
     return {name: str(text) for name, text in texts.items() if text not in (None, "")}
 
 
+_WORD: Final = re.compile(r"[!#-\[\]-~]+")
+
+
+def is_word(value: str) -> bool:
+    """Whether `value` is one word of a scope (RFC 6749 3.3)."""
+    return _WORD.fullmatch(value) is not None
+
+
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
     """`url` with `parameters` added to the query it may already have (RFC 6749 3.1)."""
     separator = "" if url.endswith(("?", "&")) else "&" if "?" in url else "?"

@@ -191,34 +191,28 @@ class HTTPClient:
 
     def __init__(
         self,
-        connections: Connections | None = None,
+        connections: Connections,
         *,
         timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
     ) -> None:
-        self._connections = connections or Connections()
-        self._timeout, self._max_answer_bytes = timeout, max_answer_bytes
+        self._connections, self._timeout = connections, timeout
+        self._max_answer_bytes = max_answer_bytes
         # A request with patience has more time than this for its response, not for connecting.
         self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
 
     async def get(
-        self, url: str, *, accept: str, access_token: str = "", proof: str = ""
+        self,
+        url: str,
+        *,
+        accept: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        sent: tuple[str, ...] = (),
     ) -> OPResponse:
-        """GET `url`, once more if the connection fails; raises ProviderError.
-
-        An access token is sent in the Authorization header only (RFC 6750 2.1), with the header
-        `proof` if it is bound to a key (RFC 9449 7.1).
-        """
-        headers = {"DPoP": proof} if proof else {}
-        if access_token:
-            headers["Authorization"] = f"{'DPoP' if proof else 'Bearer'} {access_token}"
+        """GET `url`, once more if the connection fails; raises ProviderError."""
         return await self.request(
-            "GET", url, accept=accept, headers=headers, sent=(access_token,), may_repeat=True
+            "GET", url, accept=accept, headers=headers, sent=sent, may_repeat=True
         )
-
-    async def aclose(self) -> None:
-        """Close the pooled connections. A later call opens new ones."""
-        await self._connections.aclose()
 
     async def request(
         self,

@@ -285,12 +285,14 @@ class Provider:
         """The response; of a second request if the first one lacked the nonce (RFC 9449 9)."""
         proofs = self._client.proofs
         sent = proofs.nonce(endpoint)
-        headers = proofs.headers(key, "GET", endpoint, access_token=access_token)
+        proof = proofs.headers(key, "GET", endpoint, access_token=access_token)
+        # In no other place (RFC 6750 2.1, RFC 9449 7.1).
+        scheme = "DPoP" if proof else "Bearer"
         answer = await self._http.get(
             endpoint,
             accept="application/json, application/jwt",
-            access_token=access_token,
-            proof=headers.get("DPoP", ""),
+            headers={"Authorization": f"{scheme} {access_token}", **proof},
+            sent=(access_token,),
         )
         proofs.learn(endpoint, answer.dpop_nonce)
         is_new = answer.dpop_nonce not in ("", sent)

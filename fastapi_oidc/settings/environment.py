@@ -21,6 +21,7 @@ SIMILARITY = 0.85
 """The similarity (0 to 1) from which an unknown variable counts as a misspelled option."""
 
 CREDENTIALS = ("client_secret", "client_private_key")
+"""Credentials from one provider, which must not be sent to another."""
 
 _logger = logging.getLogger("fastapi_oidc.configuration")
 

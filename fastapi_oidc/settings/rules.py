@@ -16,8 +16,14 @@ from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
 from fastapi_oidc.protocol.jose.algorithms import require_algorithms
 from fastapi_oidc.protocol.metadata import Tenants, require_issuer_url
-from fastapi_oidc.protocol.urls import is_same_origin_path, require_url, travels_unencrypted
+from fastapi_oidc.protocol.urls import (
+    is_same_origin_path,
+    is_word,
+    require_url,
+    travels_unencrypted,
+)
 from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.settings.environment import CREDENTIALS
 from fastapi_oidc.settings.texts import pem_or_jwk, revealed
 
 Value = TypeVar("Value")
@@ -26,10 +32,6 @@ Settings = Mapping[str, Any]
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
-_SCOPE_TOKEN = re.compile(r"[!#-\[\]-~]+")
-
-CREDENTIALS: Final = ("client_secret", "client_private_key")
-"""Credentials from one provider, which must not be sent to another."""
 
 LONGEST_LIFETIME: Final = 400 * 86_400
 """Seconds after which browsers drop every cookie (RFC 6265bis 5.5)."""
@@ -144,7 +146,7 @@ def require_idle_within(idle_timeout: int | None, settings: Settings) -> None:
 
 def require_scope(scope: Iterable[str], _: ValidationInfo) -> tuple[str, ...]:
     """The scope with `openid` (Core 3.1.2.1), in the characters of RFC 6749 3.3."""
-    if not all(_SCOPE_TOKEN.fullmatch(token) for token in scope):
+    if not all(map(is_word, scope)):
         raise misconfigured(
             "has a value with a space, a quote or a backslash: each value is one word"
         )

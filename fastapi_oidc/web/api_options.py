@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Generic, Literal, TypedDict
@@ -15,7 +14,7 @@ from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
-from fastapi_oidc.protocol.urls import fault_of_url
+from fastapi_oidc.protocol.urls import fault_of_url, is_word
 from fastapi_oidc.provider import Registration
 from fastapi_oidc.resource_server import ResourceServer, TokenIssuer
 from fastapi_oidc.resource_server.server import Introspections
@@ -24,7 +23,6 @@ from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.runtime import Runtime
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]+")
 
 
 class APIOptions(TypedDict, Generic[Identity], total=False):
@@ -196,7 +194,7 @@ def require_scopes(scopes: Collection[str], known: Collection[str]) -> None:
         if not isinstance(scope, str):
             kind = type(scope).__name__
             raise misconfigured(f"a scope is a text, not {kind}; several are several arguments")
-        if not _SCOPE.fullmatch(scope):
+        if not is_word(scope):
             raise misconfigured(f"{scope!r} is not a scope: a scope is one word without quotes")
         if known and scope not in known:
             raise misconfigured(f"{scope!r} is none of the API's scopes: {', '.join(known)}")

@@ -104,11 +104,11 @@ async def test_an_error_names_the_endpoint_without_query_or_credentials() -> Non
 
 @asynccontextmanager
 async def client(*, timeout: float = 5.0) -> AsyncIterator[HTTPClient]:  # noqa: ASYNC109
-    opened = HTTPClient(timeout=timeout, max_answer_bytes=100_000)
+    connections = Connections()
     try:
-        yield opened
+        yield HTTPClient(connections, timeout=timeout, max_answer_bytes=100_000)
     finally:
-        await opened.aclose()
+        await connections.aclose()
 
 
 def writes(content: bytes) -> Script:
@@ -190,10 +190,9 @@ def test_errors_that_cause_each_other_end() -> None:
 
 
 async def explanation_of(url: str) -> str:
-    http = HTTPClient(timeout=5)
-    with pytest.raises(ProviderError) as caught:
-        await http.get(url, accept="*/*")
-    await http.aclose()
+    async with client() as http:
+        with pytest.raises(ProviderError) as caught:
+            await http.get(url, accept="*/*")
     assert caught.value.code is Code.PROVIDER_UNREACHABLE
     assert caught.value.details["url"] == url.partition("?")[0]
     return caught.value.explanation

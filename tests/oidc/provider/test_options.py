@@ -21,11 +21,11 @@ async def answers(writer: asyncio.StreamWriter) -> None:
 
 
 async def body_of(url: str, options: HTTPOptions) -> bytes:
-    http = HTTPClient(Connections(options), timeout=5)
+    connections = Connections(options)
     try:
-        return (await http.get(url, accept="*/*")).body
+        return (await HTTPClient(connections, timeout=5).get(url, accept="*/*")).body
     finally:
-        await http.aclose()
+        await connections.aclose()
 
 
 async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
