@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import SessionError
@@ -20,13 +20,6 @@ MOST_ANNOUNCED: Final = 20_000
 """Maximum number of ended sessions whose end one process announces only once."""
 
 IfLate: TypeAlias = Callable[[Row], Awaitable[None]]
-
-
-class Ended(NamedTuple):
-    """Why a session has ended, and `keeps_grant` of its row."""
-
-    reason: EndReason
-    keeps_grant: bool = False
 
 
 @dataclass(slots=True)
@@ -61,15 +54,13 @@ class Endings:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.here: dict[str, Ended] = {}
-        """The sessions that this process has ended, and of which the store may not know it."""
+        self.here: dict[str, Row] = {}
+        """The rows of sessions that this process has ended, which the store may not have yet."""
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
 
     def end_here(self, id: str, reason: EndReason, *, keeps_grant: bool = False) -> None:
-        """End the session in this process, by the rule of `rows.end`. `end` must follow."""
-        known = self.here.get(id)
-        if known is None or (reason == "signed_out" != known.reason):
-            self.here[id] = Ended(reason, keeps_grant)
+        """End the session in this process. `end` must follow."""
+        self.here[id] = rows.end(self.here.get(id, Row()), reason, keeps_grant=keeps_grant)
 
     def is_first_to_find(self, id: str) -> bool:
         """Whether no request of this process has found the end of the session before."""

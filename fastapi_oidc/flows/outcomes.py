@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeAlias
 from weakref import WeakKeyDictionary
@@ -15,7 +15,7 @@ from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import Live, Over
 from fastapi_oidc.protocol.refusal import RefusedRequest
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.session.model import AnySession, EndReason
+from fastapi_oidc.session.model import AnySession
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""
@@ -71,27 +71,6 @@ class Refreshed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The session was ended by the provider, a protocol rule, the application or the user.
-
-    `is_refused`: it may continue, but not for the caller's copy.
-    """
-
-    code: Code
-    because: str = ""
-    reason: EndReason = "signed_out"
-    is_refused: bool = False
-
-    @classmethod
-    def of(cls, found: Over | None) -> Self:
-        """The outcome for what was found in place of the session."""
-        if found is None:
-            return cls(Code.SESSION_SIGNED_OUT)
-        code = ENDED_CODES[found.reason]
-        return cls(code, reason=found.reason, is_refused=found.is_refused)
-
-
-@dataclass(frozen=True, slots=True)
 class Postponed:
     """The refresh of `generation` had no result; the next attempt is due at `retry_at`.
 
@@ -108,14 +87,7 @@ class Postponed:
     is_announced: bool = False
 
 
-Outcome: TypeAlias = Refreshed | Ended | Postponed
-
-ENDED_CODES: Final[Mapping[EndReason, Code]] = {
-    "expired": Code.SESSION_EXPIRED,
-    "revoked": Code.SESSION_REVOKED,
-    "ended_by_provider": Code.SESSION_REVOKED,
-    "signed_out": Code.SESSION_SIGNED_OUT,
-}
+Outcome: TypeAlias = Refreshed | Over | Postponed
 
 
 class ShuttingDown(Exception):

@@ -18,7 +18,6 @@ from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.outcomes import (
-    Ended,
     Outcome,
     Postponed,
     Refreshed,
@@ -27,7 +26,7 @@ from fastapi_oidc.flows.outcomes import (
 )
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
-from fastapi_oidc.flows.sessions import Found, Live, Prepared
+from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
@@ -175,7 +174,7 @@ async def _join(run: _Run) -> Outcome | None:
     match outcome:
         case Refreshed(other):
             return _of(run, party.sessions.live(live.copy, other.seen, other.cookie))
-        case Ended(is_refused=True):
+        case Over(is_refused=True):
             return None
         case Postponed() if run.make is not None:  # which needs no refresh token
             return None
@@ -190,10 +189,15 @@ async def _of_another(run: _Run) -> Outcome:
 def _of(run: _Run, found: Found) -> Outcome:
     """What was found for the copy that the caller has brought."""
     if not isinstance(found, Live):
-        return Ended.of(found)
+        return found or _forgotten(run)
     if found.session.generation < found.seen.row.generation:
         return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
     return Refreshed(found)
+
+
+def _forgotten(run: _Run) -> Over:
+    """The end of a session that the store does not know any more."""
+    return Over(run.live.copy, "signed_out", run.live.session)
 
 
 async def _begin(run: _Run) -> Outcome:
@@ -254,7 +258,7 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
     found = await party.sessions.judge_made(Live(session, turn.seen, copy, prepared.cookie))
-    return Refreshed(found, run.is_new) if isinstance(found, Live) else Ended.of(found)
+    return Refreshed(found, run.is_new) if isinstance(found, Live) else found or _forgotten(run)
 
 
 async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
@@ -307,7 +311,7 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
             if row.ended:  # else another attempt has made the next generation of this answer
                 await _discard(run, row)
         if row.ended:
-            return Ended(error.code, error.message, row.ended)
+            return Over(run.live.copy, row.ended, run.live.session, by=error)
         return await _of_another(run)
     forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
     turn.begin_last(lambda: _let_go(run, turn, forget=forget))

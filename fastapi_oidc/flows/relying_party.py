@@ -13,7 +13,7 @@ from fastapi_oidc.concurrency import PerLoop, called, slots
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
-from fastapi_oidc.flows.sessions import Sessions
+from fastapi_oidc.flows.sessions import ENDED_CODES, Over, Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import Tenants
@@ -162,18 +162,20 @@ class RelyingParty:
         default_factory=lambda: slots(CONCURRENT_REFRESHES)
     )
 
-    def announce_end(self, id: str, session: AnySession | None, code: Code, because: str) -> None:
+    def announce_end(self, over: Over) -> None:
         """Announce the end of a session once, however many requests find it."""
+        session, id = over.session, over.copy.id
+        if over.is_refused or not self.sessions.endings.is_first_to_find(id):
+            return
         party = None if session is None else self.serving(session)
         announcer = self.sessions.announcer if party is None else party.announcer
-        if self.sessions.endings.is_first_to_find(id):
-            announcer.announce(
-                EventName.SESSION_ENDED,
-                sub=None if session is None else session.sub,
-                session_id=id,
-                code=code,
-                explanation=because,
-            )
+        announcer.announce(
+            EventName.SESSION_ENDED,
+            sub=None if session is None else session.sub,
+            session_id=id,
+            code=over.by.code if over.by else ENDED_CODES[over.reason],
+            explanation=over.by.message if over.by else "",
+        )
 
     def api(self, target: Target) -> DownstreamAPI | None:
         """The configured API for `target`; None for the session's own token.

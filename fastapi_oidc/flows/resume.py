@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
 from fastapi_oidc.flows.revocation import end
@@ -109,15 +109,14 @@ async def resume(
     if found is None:
         _advise_on_lost_session(party, copy, cookies)
     if isinstance(found, Over):
-        return _over(party, found, ENDED_CODES[found.reason])
+        return _over(party, found)
     serving = None if found is None else party.serving(found.session)
     if found is None or serving is None:
         return Resumed(None)
     party = serving
     match decide(found.session, party.settings, now=party.clock.now()):
         case Decision.END:
-            over = Over(found.copy, "expired", found.session)
-            return _over(party, over, Code.SESSION_EXPIRED)
+            return _over(party, Over(found.copy, "expired", found.session))
         case Decision.REFRESH:
             # An old cookie may arrive long after another process has refreshed the session.
             outcome = await refresh(party, found, lambda s: not party.has_expired(s))
@@ -236,7 +235,7 @@ async def _used(party: RelyingParty, live: Live, *, active: bool = True) -> Resu
         if unrecorded >= idle_timeout // WRITES_PER_IDLE_TIMEOUT:
             found = await party.sessions.touch(live)
             if isinstance(found, Over):
-                return _over(party, found, ENDED_CODES[found.reason])
+                return _over(party, found)
             live = found
     return Resumed(live.session, pending_cookie(party, live))
 
@@ -257,14 +256,13 @@ async def _after(
     match outcome:
         case Refreshed(refreshed):
             return await _used(party, refreshed, active=active)
-        case Ended(code, because, reason, is_refused):
-            over = Over(live.copy, reason, live.session, is_refused=is_refused)
-            return _over(party, over, code, because)
+        case Over():  # perhaps found for the copy of another request
+            return _over(party, outcome._replace(copy=live.copy, session=live.session))
         case Postponed():
             # The request has waited, and an attempt may have completed an earlier one.
             found = await party.sessions.judge_again(live)
             if isinstance(found, Over):
-                return _over(party, found, ENDED_CODES[found.reason])
+                return _over(party, found)
             # The user is active even while the provider does not respond.
             used = await _used(party, unless_ended(party, found) or live, active=active)
             if used.session is None or not party.has_expired(used.session):
@@ -284,10 +282,9 @@ def unavailable_until(party: RelyingParty, outcome: Postponed) -> SessionError:
     return error
 
 
-def _over(party: RelyingParty, over: Over, code: Code, because: str = "") -> Resumed:
+def _over(party: RelyingParty, over: Over) -> Resumed:
     """The result for a session that has ended."""
-    if not over.is_refused:
-        party.announce_end(over.copy.id, over.session, code, because)
+    party.announce_end(over)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
     pending = None if over.reason == "signed_out" else ClearCookie(over.copy, over.reason)
     return Resumed(None, pending, ended=over.reason)

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hmac import compare_digest
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, ConfigurationError, SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.endings import Ending, Endings, IfLate
 from fastapi_oidc.session import revocations, rows
@@ -72,11 +72,20 @@ class Live:
         return self.session.id
 
 
+ENDED_CODES: Final[Mapping[EndReason, Code]] = {
+    "expired": Code.SESSION_EXPIRED,
+    "revoked": Code.SESSION_REVOKED,
+    "ended_by_provider": Code.SESSION_REVOKED,
+    "signed_out": Code.SESSION_SIGNED_OUT,
+}
+
+
 class Over(NamedTuple):
     """A session that has ended, and the copy that led to it.
 
     `session` is a state of it, if one is known. `keeps_grant` is that of its row. `is_refused`: the
-    session may continue, but not for this copy, which is from before a step-up.
+    session may continue, but not for this copy, which is from before a step-up. `by` is the error
+    that has ended it, where that is known.
     """
 
     copy: Copy
@@ -84,6 +93,12 @@ class Over(NamedTuple):
     session: AnySession | None = None
     keeps_grant: bool = False
     is_refused: bool = False
+    by: OIDCError | None = None
+
+    @classmethod
+    def of(cls, copy: Copy, row: Row) -> Self | None:
+        """The end of the session that `copy` leads to, if its row has ended."""
+        return cls(copy, row.ended, copy.session, row.keeps_grant) if row.ended else None
 
 
 Found: TypeAlias = Live | Over | None
@@ -107,13 +122,6 @@ class Sessions:
     endings: Endings
     in_store: bool
     records_endings: bool
-
-    @property
-    def option_in_memory(self) -> str:
-        """The option whose store is in the memory of this process alone; "" without one."""
-        if not (self.records_endings and self.cells.store.is_in_memory):
-            return ""
-        return "session_store" if self.in_store else "back_channel_logout_store"
 
     @property
     def is_in_memory(self) -> bool:
@@ -177,8 +185,8 @@ class Sessions:
 
         It is asked for before the row is read, because the store may take the end meanwhile.
         """
-        ended = self.endings.here.get(copy.id)
-        return None if ended is None else Over(copy, ended.reason, copy.session, ended.keeps_grant)
+        row = self.endings.here.get(copy.id)
+        return None if row is None else Over.of(copy, row)
 
     async def _judged(
         self,
@@ -207,7 +215,7 @@ class Sessions:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
         if row.ended:
-            return Over(copy, row.ended, session, row.keeps_grant)
+            return Over.of(copy, row)
         if over := self._ended_here(copy):
             return over
         if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.outcomes import ENDED_CODES, Ended, Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
 from fastapi_oidc.flows.resume import require_refresh_token, unavailable_until, unless_ended
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
-from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over
+from fastapi_oidc.flows.sessions import ANY_EPOCH, ENDED_CODES, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants.exchanges import (
     exchange_of_caller,
@@ -282,11 +282,9 @@ def _after(party: RelyingParty, live: Live, outcome: Outcome) -> Live:
     match outcome:
         case Refreshed(refreshed):
             return refreshed
-        case Ended(code, because, reason, is_refused):
-            session = live.session
-            if not is_refused:
-                party.announce_end(session.id, session, code, because)
-            raise SessionError(ENDED_CODES[reason], "the session has ended")
+        case Over():
+            party.announce_end(outcome._replace(copy=live.copy, session=live.session))
+            raise SessionError(ENDED_CODES[outcome.reason], "the session has ended")
         case Postponed():
             raise unavailable_until(party, outcome)
 

@@ -242,7 +242,7 @@ def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
     for reason in get_args(EndReason):
         endings.end_here("one", "signed_out")
         endings.end_here("one", reason)
-        assert endings.here["one"].reason == "signed_out"
+        assert endings.here["one"].ended == "signed_out"
 
 
 async def test_a_sign_out_after_the_response_of_a_login_ends_it_everywhere(mode: str) -> None:
