@@ -7,12 +7,14 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from anyio import to_thread
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
+By = TypeVar("By")
 
 
 class SingleFlight(Generic[Key, Result]):
@@ -24,6 +26,7 @@ class SingleFlight(Generic[Key, Result]):
 
     def __init__(self) -> None:
         self._tasks: PerLoop[dict[Key, asyncio.Task[Result]]] = PerLoop(dict)
+        self._by: WeakKeyDictionary[asyncio.Task[Result], Any] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self._tasks.here())
@@ -49,6 +52,13 @@ class SingleFlight(Generic[Key, Result]):
             task = tasks[key] = asyncio.create_task(operation())
             task.add_done_callback(lambda done: self._forget(tasks, key, done))
         return task
+
+    def begin(
+        self, key: Key, by: By, operation: Callable[[], Coroutine[object, object, Result]]
+    ) -> tuple[asyncio.Task[Result], By]:
+        """Like `start`; also the `by` of the caller whose operation it is."""
+        task = self.start(key, operation)
+        return task, self._by.setdefault(task, by)
 
     def under_way(self) -> Sequence[asyncio.Task[Result]]:
         """The operations that are running in this event loop."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Final, Self, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import PerLoop, SingleFlight
@@ -104,8 +103,6 @@ class Refreshes:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
         self.tasks: SingleFlight[str, Outcome] = SingleFlight()
-        self.runs: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
-        """The attempt that each of these tasks makes, which knows how far it is."""
         self._is_open = PerLoop(lambda: [True])
 
     def ticket(self) -> Callable[[], None]:

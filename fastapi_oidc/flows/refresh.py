@@ -147,9 +147,7 @@ async def _join(run: _Run) -> Outcome | None:
     """
     party, live = run.party, run.live
     settings, refreshes = party.settings, party.refreshes
-    id = live.session.id
-    task = refreshes.tasks.start(id, lambda: _begin(run))
-    current: _Run = refreshes.runs.setdefault(task, run)
+    task, current = refreshes.tasks.begin(live.session.id, run, lambda: _begin(run))
     if current is run:
         run.settled.clear()  # of an attempt before
     task.add_done_callback(lambda _: current.settled.set())

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
@@ -60,16 +59,11 @@ class LastSteps(SingleFlight[Hashable, Any]):
     A step belongs to no request: a request waits until it was tried once.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._of: WeakKeyDictionary[asyncio.Task[Any], Any] = WeakKeyDictionary()
-
     async def first_try(
         self, key: Hashable, by: By, step: Callable[[], Coroutine[Any, Any, object]]
     ) -> By:
         """Begin `step`, the last one of `by`, or join that of `key`; the result is whose it is."""
-        task = self.start(key, step)
-        running: By = self._of.setdefault(task, by)
+        task, running = self.begin(key, by, step)
         task.add_done_callback(lambda _: running.tried.set())
         await running.tried.wait()
         return running

@@ -113,8 +113,8 @@ async def test_refreshes_of_a_session_in_two_event_loops_do_not_disturb_each_oth
             return await generation(other)
 
     second = asyncio.create_task(asyncio.to_thread(asyncio.run, refreshed_there()))
-    runs = world.oidc.registrations.engine.refreshes.runs
-    await until(lambda: len(runs) > 1)
+    begun_by = world.oidc.registrations.engine.refreshes.tasks._by
+    await until(lambda: len(begun_by) > 1)
     held.gate.opened.set()
     assert ((await first).json()["generation"], await second) == (1, 1)
     assert refreshes(world) == 1
