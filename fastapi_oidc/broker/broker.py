@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from fastapi_oidc.broker.access import Access, Limits, Refused
 from fastapi_oidc.broker.accesses import Accesses, digest
 from fastapi_oidc.broker.guest import GuestApp
-from fastapi_oidc.broker.page import approval_router
+from fastapi_oidc.broker.page import APPROVAL_ROUTE, approval_router
 from fastapi_oidc.broker.route import Route
 from fastapi_oidc.broker.server import Owner, serving
 from fastapi_oidc.errors import Code, misconfigured
@@ -22,6 +22,11 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+
+_NOBODY_APPROVES: Final = (
+    "Nobody can approve the calls of the broker's routes, because the application has no page for "
+    "it.\nAdd the line: app.include_router(broker.router)"
+)
 
 
 class Broker:
@@ -47,6 +52,8 @@ class Broker:
         self.limits, self.routes = limits or Limits(), dict(routes)
         self._party, self._grants = oidc.runtime.party, oidc.runtime.engine.grants
         for route in routes.values():
+            if route.approve:
+                oidc.runtime.engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
             api = self._party.api(route.target)
             if route.actor is not None and api is not None:
                 require_exchange(api)

@@ -17,6 +17,7 @@ from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
+APPROVAL_ROUTE: Final = "broker_approval"
 DECIDED: Final = EventName.ACCESS_APPROVAL_DECIDED
 
 
@@ -25,7 +26,7 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: in
     router = APIRouter(include_in_schema=False)
     recently = Depends(oidc.require_recent(recent_seconds))
 
-    @router.get("/approvals/{id}")
+    @router.get("/approvals/{id}", name=APPROVAL_ROUTE)
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
         form = _form(*await accesses.asked(session, id), oidc.csrf_token(session))
         return document("Approve a call", form)

@@ -55,7 +55,14 @@ from fastapi_oidc.web.api_options import (
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.application import endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.guards import CSRF_PARAMETER, FromAPI, Guard, RequireAuth, needs_of
+from fastapi_oidc.web.guards import (
+    CSRF_PARAMETER,
+    FromAPI,
+    Guard,
+    RequireAuth,
+    made_here,
+    needs_of,
+)
 from fastapi_oidc.web.headers import token_scheme_in
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
@@ -161,7 +168,7 @@ class API(Serving[Identity, Any]):
             self._required[permission] = Guard(
                 "api.require", self._token, check, needs=permission, scopes=scopes
             )
-        return self._required[permission]
+        return made_here(self._required[permission])
 
     @cached_property
     def require_user(self) -> FromAPI[Caller[Identity]]:

@@ -38,6 +38,11 @@ class Endpoint(NamedTuple):
         return getattr(self.route, "endpoint", None)
 
     @property
+    def mounted(self) -> object:
+        """The application that is mounted there; None for another endpoint."""
+        return None if self.function is not None else getattr(self.route, "app", None)
+
+    @property
     def methods(self) -> set[str]:
         """Its HTTP methods."""
         return getattr(self.route, "methods", None) or set()

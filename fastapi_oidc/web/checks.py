@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from fastapi import FastAPI
 from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 
 from fastapi_oidc.settings.rules import unencrypted
+from fastapi_oidc.web.api_tools import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of
 from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.misuse import refuses
@@ -48,6 +51,7 @@ def report(
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     for api in engine.apis:
         api.look(partial(_is_served, app, endpoints))
+        _report_open_api(api.resource or "", endpoints)
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
@@ -71,8 +75,20 @@ def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
 def _is_open(endpoint: Endpoint) -> bool:
     """Whether it has certainly no guard."""
     if not endpoint.dependants:
-        return type(getattr(endpoint.route, "app", None)) is StaticFiles
+        return type(endpoint.mounted) is StaticFiles
     return not any(map(refuses, endpoint.calls))
+
+
+def _report_open_api(resource: str, endpoints: Sequence[Endpoint]) -> None:
+    """Log that an application at the URL of an API asks for no token; FastAPI may have guards."""
+    path = urlsplit(resource).path.rstrip("/")
+    mounted = [each.mounted for each in endpoints if path and each.path == path]
+    if any(each is not None and not isinstance(each, FastAPI | Protected) for each in mounted):
+        _log.error(
+            "The application that is mounted at %s answers requests without an access token.\n"
+            "Write app.mount(..., api.protected(server)), or api.mount(app, ...) for MCP.",
+            resource,
+        )
 
 
 def _report_missing_routes(

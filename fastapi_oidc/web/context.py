@@ -52,6 +52,8 @@ class RequestContext(OwnRequest):
     """The locals, once they are loaded."""
     is_open = True
     """Whether the response has not started, so cookies can still be sent."""
+    is_guarded = False
+    """Whether a guard has asked for its session."""
     step_ups: tuple[StepUp, ...] = ()
     """The requirements of the guards that have run."""
 
@@ -239,9 +241,12 @@ class RequestContext(OwnRequest):
 
     # Its response
 
-    def note(self, use: Use) -> None:
-        """Remember a call until it is awaited, and a redirect until it is sent."""
-        self._uses = (*(each for each in self._uses if not each.is_used), use)
+    def note(self, use: Use, *, instead_of: object = None) -> None:
+        """Remember a guard until it is called, a call until it is awaited, a redirect until it is
+        sent.
+        """
+        kept = (each for each in self._uses if not each.is_used and each is not instead_of)
+        self._uses = (*kept, use)
 
     def require_used(self) -> None:
         """Raise ConfigurationError for a call without `await`, or a dropped redirect."""
@@ -284,6 +289,10 @@ class RequestContext(OwnRequest):
             self.record(await cookie_changes(self.party, pending))
         changes, self._changes = self._changes, ()
         return list({change.name: change for change in changes}.values())
+
+    def is_own_cookie(self, header: bytes) -> bool:
+        """Whether a `Set-Cookie` header is one of the session cookie."""
+        return self._runtime is not None and header.startswith(self._runtime.cookie + b"=")
 
     @property
     def depends_on_cookies(self) -> bool:

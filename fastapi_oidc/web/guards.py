@@ -30,11 +30,12 @@ from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_t
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.runtime import Engine, OIDCLocals, usable_session
-from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware
+from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
 
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 """What a guard checks: a session or an access token."""
+AnyGuard = TypeVar("AnyGuard", bound=Dependency)
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 Check: TypeAlias = Callable[[RequestContext, HTTPConnection, Subject], Awaitable[None]]
 
@@ -102,7 +103,7 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
         """The session; raises SessionError."""
         context: RequestContext = context_of(connection, self.engine)
         with context.owning:
-            locals = context.known
+            context.is_guarded, locals = True, context.known
             if locals is None:
                 locals = await context.locals()
             elif locals.session is not None:
@@ -209,6 +210,13 @@ class FromLocals(Dependency, Generic[Result]):
             return self._read(await context.locals())
 
 
+def made_here(guard: AnyGuard) -> AnyGuard:
+    """`guard`, which the request that makes it must call: dropped, it would let everybody in."""
+    if (context := running()) is not None:
+        context.note(guard)
+    return guard
+
+
 def all_locals(locals: OIDCLocals[Any, Any]) -> OIDCLocals[Any, Any]:
     """The locals themselves."""
     return locals
@@ -220,7 +228,7 @@ def with_predicate(
     """A guard for identities for which the predicate is true."""
     kind = root.engine.identity_type if root.engine is not None else object
     require_takes("the predicate of oidc.require", predicate, kind if isclass(kind) else object)
-    return Guard("require", root, partial(_require_true, predicate))
+    return made_here(Guard("require", root, partial(_require_true, predicate)))
 
 
 async def _require_true(
@@ -247,7 +255,7 @@ def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Ident
     """A guard for identities with this role; ConfigurationError if none can have `roles`."""
     if root.engine is not None and root.engine.identity_type is StandardIdentity:
         raise misconfigured(_NO_ROLES.format("StandardIdentity", "None"))
-    return Guard("require_role", root, partial(_require_role, role))
+    return made_here(Guard("require_role", root, partial(_require_role, role)))
 
 
 async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:

@@ -35,7 +35,15 @@ _ACCEPTED_FIRST = (
     "a guard refused it after socket.accept(), so that its client was connected before. Call "
     "guards before accept(), or write Depends(...)"
 )
-_CACHE_CONTROL = b"cache-control"
+_OWN_COOKIE = (
+    "the response sets the session cookie itself, which ends no session: to sign out, call "
+    "`await oidc.clear_session(request)`, or post to the logout route"
+)
+_SWALLOWED = (
+    "a request without a session was answered with {}: a middleware between OIDCMiddleware and the "
+    "endpoint, or an exception handler, took the refusal for a failure. Let it pass OIDCError"
+)
+_CACHE_CONTROL, _SET_COOKIE = b"cache-control", b"set-cookie"
 _VARY = (b"vary", b"Cookie")
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 _ENDS = ("lifespan.shutdown.complete", "lifespan.shutdown.failed")
@@ -111,6 +119,7 @@ class OIDCMiddleware:
                 context.faults()  # told by this error, whose response they must not refuse
             if is_closable and getattr(error, "code", None) in FIRST_VISITS:
                 owner.party.announcer.advise("websocket", _ACCEPTED_FIRST)
+            response.is_ours = True
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)
         except Exception as error:
@@ -213,12 +222,14 @@ class _Response:
 
     def __init__(self, context: RequestContext, send: Send, *, writes: bool) -> None:
         self._context, self._send, self._writes = context, send, writes
-        self.started = self.is_open_socket = False
+        self.started = self.is_open_socket = self.is_ours = False
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             self._context.require_used()
+            self._require_no_own_cookie(message)
+            self._advise_on_failure(message.get("status", 0))
             self.started = True
             if self._writes:
                 self._context.is_open = False
@@ -228,6 +239,20 @@ class _Response:
         if message["type"].startswith("websocket."):
             self.is_open_socket = message["type"] in ("websocket.accept", "websocket.send")
         await self._send(message)
+
+    def _require_no_own_cookie(self, message: Message) -> None:
+        """Raise ConfigurationError for a session cookie that the application sets or deletes."""
+        for name, value in message.get("headers", ()):
+            if name.lower() == _SET_COOKIE and self._context.is_own_cookie(value):
+                raise misconfigured(_OWN_COOKIE)
+
+    def _advise_on_failure(self, status: int) -> None:
+        """Log that a refusal of this library has become a failure of the application."""
+        context = self._context
+        if status < 500 or self.is_ours or not context.is_guarded:
+            return
+        if context.known is None or context.known.session is None:
+            context.party.announcer.advise("OIDCError", _SWALLOWED.format(status))
 
     async def _add_headers(self, message: Message) -> None:
         context, headers = self._context, list(message.get("headers", ()))
@@ -239,10 +264,19 @@ class _Response:
             # A cache that stored this response would send the cookies to other users.
             headers = [header for header in headers if header[0].lower() != _CACHE_CONTROL]
             headers.append((_CACHE_CONTROL, b"no-store"))
-            headers += [(b"set-cookie", change.header_value().encode()) for change in changes]
-        elif is_personal and all(name.lower() != _CACHE_CONTROL for name, _ in headers):
-            headers.append((_CACHE_CONTROL, b"private"))
+            headers += [(_SET_COOKIE, change.header_value().encode()) for change in changes]
+        elif is_personal:
+            if context.is_guarded or context.is_at_own_route:
+                headers = [header for header in headers if not _is_for_others(*header)]
+            if all(name.lower() != _CACHE_CONTROL for name, _ in headers):
+                headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
+
+
+def _is_for_others(name: bytes, value: bytes) -> bool:
+    """Whether a shared cache would keep the response (RFC 9111 5.2.2.9 and 5.2.2.10)."""
+    is_shared = b"public" in value.lower() or b"s-maxage" in value.lower()
+    return is_shared and name.lower() == _CACHE_CONTROL
 
 
 def _is_plain(scope: Scope) -> bool:

@@ -20,8 +20,8 @@ from fastapi_oidc.web.headers import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-Use: TypeAlias = "Call[Any] | ToProvider"
-"""What a request has begun to use."""
+Use: TypeAlias = "Call[Any] | ToProvider | Dependency"
+"""What a request has begun to use: it is lost until it is awaited or sent."""
 
 SCOPE_KEY = "fastapi_oidc"
 
@@ -35,6 +35,13 @@ class Dependency:
     """Whether a request without a session or token is refused."""
     returns: type
     """The class of its result."""
+    is_used = False
+    """A request that has made it needs to call it."""
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it while it is lost."""
+        return f"{self.name} was made within a request, and dropped. It has checked nothing"
 
     def __bool__(self) -> bool:
         """True for FastAPI, which asserts it. Raises TypeError for `if`, `not`, `and` and `or`."""
@@ -176,7 +183,7 @@ def awaited(
         if type(connection) is Request or isinstance(connection, HTTPConnection):
             made = Call(name, function(*args, **named))
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
-                context.note(made)
+                context.note(made, instead_of=args[0])
             return made
         named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
         given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)

@@ -13,7 +13,7 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, needs_of
+from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, made_here, needs_of
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusals import StepUpRequired, is_navigation
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
@@ -33,7 +33,7 @@ def with_step_up(
     The response to a posted form is a page that sends the form again after the login. Any other
     request gets a 401 response.
     """
-    return Guard(name, root, partial(_require_step_up, step_up), needs=step_up)
+    return made_here(Guard(name, root, partial(_require_step_up, step_up), needs=step_up))
 
 
 async def _require_step_up(

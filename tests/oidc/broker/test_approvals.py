@@ -16,6 +16,7 @@ from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import Rig, another_broker, rigged
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import same_browser
+from tests.oidc.web.test_startup import start
 
 BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae \xd1\x81\xd7\x90"}'
 JSON = {"Content-Type": "application/json"}
@@ -259,3 +260,15 @@ async def test_another_process_shows_and_decides() -> None:
         page = await browser.get(f"/approvals/{approval.id}")
         await browser.post(f"/approvals/{approval.id}", data=form(page))
         assert (await call).status_code == 200
+
+
+async def test_an_application_without_the_page_is_told_at_its_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        await start(rig.world.app)
+        assert "Add the line: app.include_router(broker.router)" in caplog.text
+        caplog.clear()
+        rig.world.app.include_router(rig.broker.router)
+        await start(rig.world.app)
+        assert "broker.router" not in caplog.text

@@ -11,7 +11,14 @@ import pytest
 from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
 from starlette.responses import Response
 
-from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware, require_auth
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    OIDCError,
+    OIDCMiddleware,
+    require_auth,
+)
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
 from tests.oidc.web.test_websockets import opened
@@ -85,6 +92,46 @@ async def test_a_guard_without_await_sends_nothing(how: str, name: str) -> None:
         assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
         assert "secret" not in answer.text
     assert f"{name} was called without await" in str(world.events[-1])
+
+
+class Checker:
+    """The dependency of many tutorials."""
+
+    def __init__(self, guard: Callable[[], Any]) -> None:
+        self._guard = guard
+
+    def __call__(self) -> Any:
+        return self._guard()
+
+
+@pytest.mark.parametrize("name", ["require", "require_recent", "require_acr", "api.require"])
+@pytest.mark.parametrize("is_called", [False, True])
+async def test_a_guard_that_a_request_makes_has_to_be_called(name: str, is_called: bool) -> None:
+    world = make_world()
+    api = world.oidc.api("https://app.test/api")
+    make: Callable[[], Any] = {
+        "require": lambda: world.oidc.require(lambda _: True),
+        "require_recent": lambda: world.oidc.require_recent(300),
+        "require_acr": lambda: world.oidc.require_acr("mfa"),
+        "api.require": lambda: api.require("read"),
+    }[name]
+    make()  # outside of requests it is for a route that is made later
+
+    @world.app.get("/dropped", dependencies=[Depends(Checker(make))])
+    async def dropped() -> str:
+        return "secret"
+
+    @world.app.get("/called")
+    async def called(request: Request) -> str:
+        with suppress(OIDCError):
+            await make()(request)
+        return "checked"
+
+    for browser in (world.browser(), await world.signed_in()):
+        answer = await browser.get("/called" if is_called else "/dropped")
+        assert (answer.status_code, "secret" in answer.text) == (200 if is_called else 500, False)
+    told = f"{name} was made within a request, and dropped. It has checked nothing"
+    assert is_called or told in str(world.events[-1])
 
 
 @pytest.mark.parametrize("is_open", [False, True])

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 import httpx
 import pytest
 from fastapi import Depends, FastAPI, HTTPException, Request, WebSocket
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
 from fastapi_oidc import (
     OIDC,
@@ -159,3 +161,76 @@ async def test_load_request_data_may_refuse_a_websocket() -> None:
     await browser.get("/auth/login?return_to=/auth/session-management&login_hint=alice")
     (close,) = await opened(world, dict(browser.cookies))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
+
+
+def add_inside(app: FastAPI, dispatch: Any) -> None:
+    """Add a middleware as an application does before it adds OIDCMiddleware."""
+    app.user_middleware.append(Middleware(BaseHTTPMiddleware, dispatch=dispatch))
+
+
+def with_own_headers(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    async def add(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = await call_next(request)
+        for name in ("Cache-Control", "Set-Cookie"):
+            if value := request.query_params.get(name):
+                response.headers[name] = value
+        return response
+
+    add_inside(app, add)
+
+    @app.get("/guarded")
+    async def guarded(_session: Annotated[Any, Depends(require_auth)]) -> None: ...
+
+    @app.get("/page")
+    async def page() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/guarded?Cache-Control=public,max-age=60", "private"),
+        ("/guarded?Cache-Control=s-maxage=60", "private"),
+        ("/auth/session?Cache-Control=Public", "private"),
+        ("/guarded?Cache-Control=max-age=60", "max-age=60"),
+        ("/page?Cache-Control=public", "public"),
+    ],
+)
+async def test_no_shared_cache_keeps_what_a_guard_protects(path: str, kept: str) -> None:
+    """RFC 9111 5.2.2.9 and 5.2.2.10."""
+    _, browser = await signed_in_world(mount=with_own_headers)
+    assert (await browser.get(path)).headers["cache-control"] == kept
+
+
+async def test_a_response_that_deletes_the_session_cookie_itself_is_refused() -> None:
+    world, browser = await signed_in_world(mount=with_own_headers)
+    assert (await browser.get("/page?Set-Cookie=__Host-oidc_session_of=mine")).status_code == 200
+    answer = await browser.get("/page?Set-Cookie=__Host-oidc_session=;Max-Age=0")
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
+    assert "await oidc.clear_session(request)" in str(world.events[-1])
+    assert (await browser.get("/guarded")).status_code == 200, "the session goes on"
+
+
+async def test_a_middleware_that_takes_a_refusal_for_a_failure_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        with_own_headers(app, oidc)
+
+        async def failing(request: Request, call_next: RequestResponseEndpoint) -> Response:
+            try:
+                return await call_next(request)
+            except Exception:
+                return PlainTextResponse("failed", 500)
+
+        add_inside(app, failing)
+
+        @app.get("/fails", dependencies=[Depends(require_auth)])
+        async def fails() -> None:
+            raise RuntimeError
+
+    world, browser = await signed_in_world(mount=mount)
+    told = "a request without a session was answered with 500"
+    assert (await browser.get("/fails")).status_code == 500
+    assert told not in caplog.text
+    assert (await world.browser().get("/guarded")).status_code == 500
+    assert told in caplog.text

@@ -114,6 +114,10 @@ def with_a_scope_of_another_api(oidc: OIDC[Any, Any]) -> Any:
         (lambda oidc: Depends(oidc.locals), "Depends.locals. .* refuses nobody"),
         (lambda _: Depends(oidc_locals), "Depends.oidc_locals. .* refuses nobody"),
         (with_a_scope_of_another_api, "'raed' is none of the API's scopes: read"),
+        (
+            lambda oidc: Security(oidc.api("https://app.test/api").require_user, scopes="read"),
+            "the scopes of .* are letters: write scopes=",
+        ),
     ],
 )
 async def test_an_endpoint_that_is_open_by_mistake_is_refused(make: Any, fault: str) -> None:
@@ -146,6 +150,36 @@ async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
     world = make_world(resolve_identity=resolve)
     world.app.post("/open")(endpoint)
     with pytest.raises(ConfigurationError, match="the identity would be read from the request"):
+        await start(world.app)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "is_refused"),
+    [
+        (StandardIdentity, True),
+        (Member, True),
+        (OIDCSession[Any], False),
+        (PublicSession[Any], False),
+        (BaseModel, False),
+        (object, False),
+        (Any, False),
+    ],
+    ids=str,
+)
+async def test_a_guard_returns_the_session_and_no_identity(
+    annotation: Any, is_refused: bool
+) -> None:
+    world = make_world()
+
+    async def me(user: Any = Depends(world.oidc.require_auth)) -> Any: ...
+
+    me.__annotations__["user"] = annotation
+    world.app.get("/me")(me)
+    if not is_refused:
+        assert await start(world.app)
+        return
+    fault = f"/me: 'user' of .*me is declared as {annotation.__name__}, and require_auth returns"
+    with pytest.raises(ConfigurationError, match=fault):
         await start(world.app)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
+from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message
@@ -82,6 +83,30 @@ async def test_what_the_guard_of_the_application_does_not_reach_is_named(
         "The guard in `dependencies` of the application does not apply to /early, /admin/open, "
         "/files."
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "is_told"),
+    [
+        (lambda api: Starlette(), True),
+        (lambda api: api.protected(Starlette()), False),
+        (lambda api: FastAPI(), False),
+    ],
+    ids=["Starlette", "protected", "FastAPI"],
+)
+async def test_an_open_application_at_the_url_of_an_api_is_named(
+    caplog: pytest.LogCaptureFixture, make: Any, is_told: bool
+) -> None:
+    oidc, app = an_instance(), FastAPI()
+    api = oidc.api("https://app.test/mcp")
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    for router in (oidc.router, api.router):
+        app.include_router(router, prefix="/auth" if router is oidc.router else "")
+    app.mount("/mcp", make(api))
+    await start(app)
+    told = "mounted at https://app.test/mcp answers requests without an access token"
+    assert (told in caplog.text) == is_told
+    assert caplog.text == "" or is_told
 
 
 @pytest.mark.parametrize(
