@@ -99,7 +99,7 @@ def _annotations_of(function: object) -> dict[str, Any]:
     return {}
 
 
-def _is_another_model(given: object, returned: type) -> bool:
+def _is_another_model(given: Any, returned: type) -> bool:
     is_model = isclass(given) and issubclass(given, BaseModel)
     return is_model and not (issubclass(given, returned | PublicSession) or given is BaseModel)
 
