@@ -76,7 +76,6 @@ async def _of_provider(
     for finding in written.abilities(document, settings):
         yield finding
     keys = await http.get(metadata.jwks_uri, accept="application/jwk-set+json, application/json")
-    keys.require_status(200)
     parsed = JsonWebKeySet.parse(keys.published_document())
     for finding in written.algorithms(document, parsed, settings):
         yield finding

@@ -17,7 +17,7 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, Unverified, verified_
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.http import HTTPClient, remaining
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _logger = logging.getLogger("fastapi_oidc.provider")
 class Document(Generic[T]):
     """Fetches a document when first needed, once for concurrent callers, and caches it.
 
-    `name` is for the log. `patience` is the maximum wait, in seconds, with an old document.
+    `name` is for the log.
     """
 
     def __init__(
@@ -46,10 +46,8 @@ class Document(Generic[T]):
         name: str,
         fetch: Callable[[], Coroutine[object, object, T]],
         clock: Clock,
-        *,
-        patience: float = STALE_PATIENCE,
     ) -> None:
-        self._name, self._fetch, self._clock, self._patience = name, fetch, clock, patience
+        self._name, self._fetch, self._clock = name, fetch, clock
         self._fetches: SingleFlight[None, T] = SingleFlight()
         self._newest: T | None = None
         self._failure: ProviderError | None = None
@@ -78,7 +76,8 @@ class Document(Generic[T]):
         if self._has_failed_within(STALE_PAUSE):
             return last_known
         try:
-            async with asyncio.timeout(self._patience):
+            # With two stale documents, each call still has half of its time.
+            async with asyncio.timeout(min(STALE_PATIENCE, remaining() / 4)):
                 return await self._fetch_once()
         except (ProviderError, TimeoutError):
             # The fetch continues without a waiting caller. A failure is logged there.
@@ -145,11 +144,9 @@ class TokenVerifier:
         metadata: Document[ProviderMetadata],
         clock: Clock,
         registration: Registration,
-        *,
-        patience: float = STALE_PATIENCE,
     ) -> None:
         self._http, self._metadata, self._registration = http, metadata, registration
-        self._keys = Document("keys", self._fetch, clock, patience=patience)
+        self._keys = Document("keys", self._fetch, clock)
 
     async def prepare(self) -> None:
         """Make sure that keys are available; raises ProviderError when there are none."""
@@ -222,7 +219,6 @@ class TokenVerifier:
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri
         answer = await self._http.get(url, accept=_ACCEPT)
-        answer.require_status(200)
         return JsonWebKeySet.parse(answer.published_document())
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
@@ -22,6 +23,12 @@ from fastapi_oidc.provider.network import Connections
 
 _ends_at: Final[ContextVar[float | None]] = ContextVar("ends_at", default=None)
 """When the time of the call under way ends, by the clock of the event loop."""
+
+
+def remaining() -> float:
+    """The seconds that the call under way still has."""
+    ends_at = _ends_at.get()
+    return inf if ends_at is None else ends_at - asyncio.get_running_loop().time()
 
 
 @contextmanager
@@ -84,7 +91,8 @@ class OPResponse:
         return document
 
     def published_document(self) -> JSON:
-        """Like `document`, for a file that web servers may send as plain text."""
+        """Like `document` with status 200, for a file that web servers may send as plain text."""
+        self.require_status(200)
         if self.media_type != "text/plain":
             return self.document()
         return self._parsed(self.body.removeprefix(BOM_UTF8))

@@ -21,7 +21,6 @@ from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
 from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
 from fastapi_oidc.provider.document import (
-    STALE_PATIENCE,
     Document,
     Sender,
     TokenVerifier,
@@ -58,12 +57,8 @@ class Provider:
     def __post_init__(self) -> None:
         """Make what the calls share, without a request."""
         self._http = HTTPClient(self.network.connections(self.options), timeout=self.timeout)
-        # With two stale documents, each call still has half of its time.
-        patience = min(STALE_PATIENCE, self.timeout / 4)
-        self._metadata = Document("metadata", self._fetch_metadata, self.clock, patience=patience)
-        self._verifier = TokenVerifier(
-            self._http, self._metadata, self.clock, self.registration, patience=patience
-        )
+        self._metadata = Document("metadata", self._fetch_metadata, self.clock)
+        self._verifier = TokenVerifier(self._http, self._metadata, self.clock, self.registration)
         self._client = AuthenticatedRequests(self._http, self.registration, self.clock)
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
@@ -304,7 +299,6 @@ class Provider:
         answer = await self._http.get(discovery_url(self.issuer), accept=_ACCEPT)
         if answer.status == HTTPStatus.NOT_FOUND:
             raise answer.refused_status("; the setting issuer is what comes before /.well-known")
-        answer.require_status(200)
         metadata = ProviderMetadata.parse(
             answer.published_document(),
             issuer=self.issuer,
