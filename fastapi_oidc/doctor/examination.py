@@ -37,8 +37,7 @@ async def examine(
     clock = clock or Clock(drift=settings.clock_drift)
     network = Network(transport)
     provider = provider_of(settings, clock, network=network)
-    connections = network.connections(settings.http_options())
-    http = HTTPClient(connections, timeout=settings.provider_timeout)
+    http = HTTPClient(network, settings.http_options(), timeout=settings.provider_timeout)
     try:
         async for finding in _of_provider(settings, provider, http, clock, prefix):
             yield finding

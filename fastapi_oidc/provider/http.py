@@ -19,7 +19,7 @@ import httpx
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json
 from fastapi_oidc.protocol.refusal import cleaned, without
-from fastapi_oidc.provider.network import Connections
+from fastapi_oidc.provider.network import HTTPOptions, Network
 
 _ends_at: Final[ContextVar[float | None]] = ContextVar("ends_at", default=None)
 """When the time of the call under way ends, by the clock of the event loop."""
@@ -199,12 +199,14 @@ class HTTPClient:
 
     def __init__(
         self,
-        connections: Connections,
+        network: Network,
+        options: HTTPOptions,
         *,
         timeout: float = PROVIDER_TIMEOUT,
         max_answer_bytes: int = 1_000_000,
     ) -> None:
-        self._connections, self._timeout = connections, timeout
+        network.prepare(options)
+        self._network, self._options, self._timeout = network, options, timeout
         self._max_answer_bytes = max_answer_bytes
         # A request with patience has more time than this for its response, not for connecting.
         self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
@@ -288,7 +290,7 @@ class HTTPClient:
         # another's request.
         request.headers["Accept-Encoding"] = "identity"
         request.headers["User-Agent"] = "fastapi-oidc"
-        response = await self._connections.client().send(request, stream=True)
+        response = await self._network.client(self._options).send(request, stream=True)
         try:
             return OPResponse(
                 url=str(request.url.copy_with(query=None)),

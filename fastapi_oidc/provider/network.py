@@ -93,73 +93,53 @@ on a closing connection is not repeated.
 """
 
 
-class Connections:
-    """Pooled connections with the same `options`. A `transport` replaces the network.
-
-    The initializer reads the files in `options` and does no other I/O. It raises
-    ConfigurationError.
-    """
-
-    def __init__(
-        self,
-        options: HTTPOptions | None = None,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._options, self._transport = options or HTTPOptions(), transport
-        self._verify = self._options.verification()
-        self._clients = PerLoop(self._new_client)
-
-    def client(self) -> httpx.AsyncClient:
-        """The pooled client of this event loop; raises ProviderError for an unusable proxy."""
-        try:
-            return self._clients.here()
-        except (ValueError, ImportError) as error:
-            explanation = f"the proxy cannot be used: {cleaned(str(error))}"
-            raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
-
-    async def aclose(self) -> None:
-        """Close the pooled connections of this event loop. A later call opens new ones."""
-        if (client := self._clients.forget()) is not None:
-            await client.aclose()
-
-    def _new_client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            transport=self._transport,
-            verify=self._verify,
-            proxy=self._options.proxy,
-            trust_env=self._options.trust_env,
-            follow_redirects=False,
-            limits=httpx.Limits(
-                max_connections=self._options.max_connections,
-                max_keepalive_connections=20,
-                keepalive_expiry=_KEEP_ALIVE,
-            ),
-        )
-
-
 class Network:
     """All connections of an application. Providers with equal options share theirs.
 
-    So what is known of one provider holds no connections, and can be forgotten at any time. Raises
-    ConfigurationError for a `transport` of another library.
+    So what is known of one provider holds no connections, and can be forgotten at any time. A
+    `transport` replaces the network; one of another library raises ConfigurationError.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
         _require_transport(transport)
         self._transport = transport
-        self._with: dict[HTTPOptions, Connections] = {}
+        self._verification: dict[HTTPOptions, ssl.SSLContext | bool] = {}
+        self._clients: PerLoop[dict[HTTPOptions, httpx.AsyncClient]] = PerLoop(dict)
 
-    def connections(self, options: HTTPOptions) -> Connections:
-        """The connections with these options; raises ConfigurationError."""
-        if options not in self._with:
-            self._with[options] = Connections(options, transport=self._transport)
-        return self._with[options]
+    def prepare(self, options: HTTPOptions) -> None:
+        """Read the files in `options`, without other I/O; raises ConfigurationError."""
+        if options not in self._verification:
+            self._verification[options] = options.verification()
+
+    def client(self, options: HTTPOptions) -> httpx.AsyncClient:
+        """The pooled client of this event loop; raises ProviderError for an unusable proxy."""
+        clients = self._clients.here()
+        try:
+            if options not in clients:
+                clients[options] = self._new_client(options)
+        except (ValueError, ImportError) as error:
+            explanation = f"the proxy cannot be used: {cleaned(str(error))}"
+            raise ProviderError(Code.PROVIDER_UNREACHABLE, explanation) from error
+        return clients[options]
 
     async def aclose(self) -> None:
-        """Close all pooled connections. A later call opens new ones."""
-        for connections in [*self._with.values()]:
-            await connections.aclose()
+        """Close the pooled connections of this event loop. A later call opens new ones."""
+        for client in (self._clients.forget() or {}).values():
+            await client.aclose()
+
+    def _new_client(self, options: HTTPOptions) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=self._transport,
+            verify=self._verification[options],
+            proxy=options.proxy,
+            trust_env=options.trust_env,
+            follow_redirects=False,
+            limits=httpx.Limits(
+                max_connections=options.max_connections,
+                max_keepalive_connections=20,
+                keepalive_expiry=_KEEP_ALIVE,
+            ),
+        )
 
 
 def _require_transport(transport: object) -> None:

@@ -56,7 +56,7 @@ class Provider:
 
     def __post_init__(self) -> None:
         """Make what the calls share, without a request."""
-        self._http = HTTPClient(self.network.connections(self.options), timeout=self.timeout)
+        self._http = HTTPClient(self.network, self.options, timeout=self.timeout)
         self._metadata = Document("metadata", self._fetch_metadata, self.clock)
         self._verifier = TokenVerifier(self._http, self._metadata, self.clock, self.registration)
         self._client = AuthenticatedRequests(self._http, self.registration, self.clock)

@@ -10,7 +10,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.provider.http import HTTPClient, cause_of
-from fastapi_oidc.provider.network import Connections
+from fastapi_oidc.provider.network import HTTPOptions, Network
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.sockets import Script, listening, whole
 
@@ -19,8 +19,8 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def client_for(handler: Handler, *, max_answer_bytes: int = 1000) -> HTTPClient:
-    connections = Connections(transport=httpx.MockTransport(handler))
-    return HTTPClient(connections, max_answer_bytes=max_answer_bytes)
+    network = Network(httpx.MockTransport(handler))
+    return HTTPClient(network, HTTPOptions(), max_answer_bytes=max_answer_bytes)
 
 
 def answering(response: httpx.Response) -> Handler:
@@ -104,11 +104,11 @@ async def test_an_error_names_the_endpoint_without_query_or_credentials() -> Non
 
 @asynccontextmanager
 async def client(*, timeout: float = 5.0) -> AsyncIterator[HTTPClient]:  # noqa: ASYNC109
-    connections = Connections()
+    network = Network()
     try:
-        yield HTTPClient(connections, timeout=timeout, max_answer_bytes=100_000)
+        yield HTTPClient(network, HTTPOptions(), timeout=timeout, max_answer_bytes=100_000)
     finally:
-        await connections.aclose()
+        await network.aclose()
 
 
 def writes(content: bytes) -> Script:

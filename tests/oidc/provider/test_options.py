@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
-from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.provider import HTTPOptions, Network
 from fastapi_oidc.provider.http import HTTPClient
-from fastapi_oidc.provider.network import Connections
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.certificates import Authority, listening_with_tls
 from tests.oidc.provider.sockets import listening, whole
@@ -21,11 +20,11 @@ async def answers(writer: asyncio.StreamWriter) -> None:
 
 
 async def body_of(url: str, options: HTTPOptions) -> bytes:
-    connections = Connections(options)
+    network = Network()
     try:
-        return (await HTTPClient(connections, timeout=5).get(url, accept="*/*")).body
+        return (await HTTPClient(network, options, timeout=5).get(url, accept="*/*")).body
     finally:
-        await connections.aclose()
+        await network.aclose()
 
 
 async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
@@ -83,7 +82,7 @@ def test_a_file_that_cannot_be_used_is_a_fault_of_the_configuration(
         file.write_text(content)
     options = HTTPOptions(ca_file=file) if name == "ca_file" else None
     with refused(Code.CONFIGURATION_KEY_UNUSABLE, ConfigurationError):
-        Connections(options or HTTPOptions(client_certificate_file=file))
+        Network().prepare(options or HTTPOptions(client_certificate_file=file))
 
 
 @pytest.mark.parametrize("proxy", ["", "proxy:3128", "ftp://proxy"])

@@ -113,7 +113,7 @@ def test_a_request_with_patience_has_its_own_time_within_a_call() -> None:
         await asyncio.sleep(30)
         return httpx.Response(200)
 
-    http = HTTPClient(Network(httpx.MockTransport(slow)).connections(HTTPOptions()))
+    http = HTTPClient(Network(httpx.MockTransport(slow)), HTTPOptions())
 
     async def call() -> None:
         with budget(10):

@@ -91,8 +91,7 @@ async def test_a_mounted_application_closes_the_connections_itself(op: DevProvid
     api = standalone(op)
     app, token = served(api), op.access_token("alice", audience=AUDIENCE, scope="read")
     await answer(op, app, Authorization=f"Bearer {token}")
-    [connections] = api.registrations.engine.network._with.values()
-    client = connections.client()
+    [client] = api.registrations.engine.network._clients.here().values()
     await api.aclose()
     assert client.is_closed
 
