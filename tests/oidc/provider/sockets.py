@@ -6,6 +6,9 @@ from contextlib import asynccontextmanager, suppress
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
+STEPS_TO_SERVE = 5
+"""Steps of the event loop after which an accepted connection is served, and can be ended."""
+
 
 def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     """A complete HTTP/1.1 answer as bytes."""
@@ -61,5 +64,7 @@ async def listening(*scripts: Script) -> AsyncIterator[Server]:
         yield server
     finally:
         listener.close()
+        for _ in range(STEPS_TO_SERVE):
+            await asyncio.sleep(0)
         await server.end()
         await listener.wait_closed()
