@@ -89,7 +89,8 @@ class Registration:
 _SECRET_PARAMETERS: Final = frozenset(
     {
         "code", "code_verifier", "refresh_token", "token", "client_secret", "client_assertion",
-        "id_token_hint", "state", "nonce", "subject_token", "assertion",
+        "id_token_hint", "state", "nonce", "subject_token", "actor_token",
+        "assertion",
     }
 )  # fmt: skip
 _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
