@@ -20,6 +20,7 @@ from fastapi_oidc.protocol.authorization import (
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.token import authorization_code_grant
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.provider.http import HTTPClient, OPResponse
 from fastapi_oidc.settings import OIDCSettings
@@ -86,7 +87,8 @@ async def client(settings: OIDCSettings, provider: Provider, redirect_uri: str) 
     code = AuthorizationCode(secrets.token_urlsafe(24))
     try:
         key = DPoPKey.new() if settings.dpop else None
-        await provider.exchange_code(code, redirect_uri, secrets.token_urlsafe(32), key=key)
+        grant = authorization_code_grant(code, redirect_uri, secrets.token_urlsafe(32))
+        await provider.obtain(grant, key=key)
     except RefusedGrant:
         return ok("client", f"{settings.client_id} is accepted by the token endpoint")
     except RefusedRequest as refused:

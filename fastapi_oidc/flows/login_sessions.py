@@ -27,7 +27,7 @@ from fastapi_oidc.flows.token_sessions import (
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import IdToken, accept_id_token
-from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant
 from fastapi_oidc.session.model import AnySession, LoginTransaction, SteppedUp
 from fastapi_oidc.session.session_cookie import Copy
 
@@ -92,14 +92,11 @@ async def _exchange_code(
     party: RelyingParty, login: Login, key: DPoPKey | None, before_sending: Callable[[], None]
 ) -> TokenResponse:
     transaction = login.transaction
+    grant = authorization_code_grant(
+        login.code, transaction.redirect_uri, transaction.code_verifier
+    )
     try:
-        tokens = await party.provider.exchange_code(
-            login.code,
-            transaction.redirect_uri,
-            transaction.code_verifier,
-            key=key,
-            before_sending=before_sending,
-        )
+        tokens = await party.provider.obtain(grant, key=key, before_sending=before_sending)
     except SessionError as error:  # of `before_sending`
         raise CodeNotSent(error) from error
     except ProviderError as error:

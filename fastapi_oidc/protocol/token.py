@@ -9,6 +9,7 @@ from typing import Final, Literal, Self, TypeAlias
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.json import parse_json
 
 MAX_DIGITS: Final = 12
@@ -17,11 +18,13 @@ MAX_DIGITS: Final = 12
 TokenType: TypeAlias = Literal["Bearer", "DPoP"]
 
 
-def authorization_code_grant(code: str, redirect_uri: str, code_verifier: str) -> dict[str, str]:
+def authorization_code_grant(
+    code: AuthorizationCode, redirect_uri: str, code_verifier: str
+) -> dict[str, str]:
     """The form that exchanges a code (Core 3.1.3.1, RFC 7636 4.5)."""
     return {
         "grant_type": "authorization_code",
-        "code": code,
+        "code": code.value,
         "redirect_uri": redirect_uri,
         "code_verifier": code_verifier,
     }

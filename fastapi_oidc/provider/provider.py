@@ -12,13 +12,13 @@ from typing import Final
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.authorization import AuthorizationCode, pushed_request_uri
+from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
-from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant, refresh_token_grant
+from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
 from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
 from fastapi_oidc.provider.document import (
     Document,
@@ -103,23 +103,6 @@ class Provider:
             return error.code is Code.PROVIDER_REDIRECTED
         return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
-    async def exchange_code(
-        self,
-        code: AuthorizationCode,
-        redirect_uri: str,
-        code_verifier: str,
-        *,
-        key: DPoPKey | None = None,
-        before_sending: Callable[[], None] | None = None,
-    ) -> TokenResponse:
-        """The tokens for `code` (OpenID Connect Core 3.1.3), not verified yet.
-
-        With a `key` the tokens are bound to it (RFC 9449 5). `before_sending`, which may raise, is
-        called right before the code is sent.
-        """
-        grant = authorization_code_grant(code.value, redirect_uri, code_verifier)
-        return await self.obtain(grant, key=key, before_sending=before_sending)
-
     async def obtain(
         self,
         grant: Mapping[str, str],
@@ -127,9 +110,11 @@ class Provider:
         key: DPoPKey | None = None,
         before_sending: Callable[[], None] | None = None,
     ) -> TokenResponse:
-        """The tokens for a `grant` that may be repeated when the proof lacks a nonce.
+        """The tokens for a `grant` (RFC 6749 4), not verified yet.
 
-        With a `key` the tokens are bound to it (RFC 9449 5).
+        With a `key` the tokens are bound to it (RFC 9449 5), and the request is repeated when its
+        proof lacks a nonce: nothing was used up. `before_sending`, which may raise, is called right
+        before the grant is sent.
         """
         async with self._call() as metadata:
             ask = partial(

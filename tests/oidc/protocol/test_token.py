@@ -4,6 +4,7 @@ import pytest
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.refusal import (
     LARGEST_NUMBER,
@@ -140,7 +141,9 @@ def test_a_code_exchange_brings_an_id_token() -> None:
 
 
 def test_a_code_is_exchanged_with_its_verifier() -> None:
-    assert authorization_code_grant("code-1", "https://app.test/callback", "verifier-1") == {
+    assert authorization_code_grant(
+        AuthorizationCode("code-1"), "https://app.test/callback", "verifier-1"
+    ) == {
         "grant_type": "authorization_code",
         "code": "code-1",
         "redirect_uri": "https://app.test/callback",

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, token_exchange_grant
 from fastapi_oidc.protocol.jose.compact import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
-from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant
 from fastapi_oidc.provider import Provider
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, METADATA, NOW, OP, SigningKey
@@ -180,15 +181,23 @@ SECRETS = {
     "code_verifier": "v3rifier" * 6,
     "refresh_token": "r3fresh-t0ken",
     "access_token": "acc3ss-t0ken",
+    "actor_token": "4ctor-t0ken",
     "client_secret": "s" * 32,
 }
+
+
+API = DownstreamAPI(grant="token_exchange", audience="https://api.test")
 
 
 async def made(call: str, provider: Provider) -> object:
     code = AuthorizationCode(SECRETS["code"])
     match call:
         case "code":
-            return await provider.exchange_code(code, "https://a.test/", SECRETS["code_verifier"])
+            grant = authorization_code_grant(code, "https://a.test/", SECRETS["code_verifier"])
+            return await provider.obtain(grant)
+        case "exchange":
+            actor = ActorToken(SECRETS["actor_token"])
+            return await provider.obtain(token_exchange_grant(API, SECRETS["access_token"], actor))
         case "refresh":
             return await provider.refresh(SECRETS["refresh_token"])
         case "revoke":
@@ -204,7 +213,13 @@ async def account_of(op: OP, call: str) -> str:
     return f"{caught.value} {caught.value.message}"
 
 
-PATHS = {"code": "/token", "refresh": "/token", "revoke": "/revoke", "userinfo": "/userinfo"}
+PATHS = {
+    "code": "/token",
+    "exchange": "/token",
+    "refresh": "/token",
+    "revoke": "/revoke",
+    "userinfo": "/userinfo",
+}
 
 
 async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op: OP) -> None:
@@ -230,6 +245,7 @@ async def test_a_provider_that_repeats_secrets_puts_none_into_the_log(
     account = await account_of(op, call)
     sent = {
         "code": ("code", "code_verifier", "client_secret"),
+        "exchange": ("access_token", "actor_token", "client_secret"),
         "refresh": ("refresh_token", "client_secret"),
         "revoke": ("refresh_token", "client_secret"),
         "userinfo": ("access_token",),
