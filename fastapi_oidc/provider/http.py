@@ -164,10 +164,13 @@ PROVIDER_TIMEOUT: Final = 10.0
 MOST_CAUSES: Final = 20
 """How many errors, one below the other, are searched for a cause."""
 
+_QUOTING: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
+"""Errors that quote their input: a password in the proxy's URL, or a header with a token."""
+
 
 def cause_of(error: BaseException) -> str:
     """The cause of `error` in one line: its kind, and what the system or else httpx says of it."""
-    kind, said = type(error).__name__, str(error)
+    kind, said = type(error).__name__, "" if isinstance(error, _QUOTING) else str(error)
     for below in islice(_below(error), MOST_CAUSES):
         if isinstance(below, ssl.SSLCertVerificationError):
             reason = cleaned(below.verify_message)

@@ -32,7 +32,7 @@ from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.web.headers import has_cookie
-from fastapi_oidc.web.misuse import Call, Use
+from fastapi_oidc.web.misuse import Call, Dependency, Use
 from fastapi_oidc.web.requests import OwnRequest
 from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext, Unread
 
@@ -248,8 +248,13 @@ class RequestContext(OwnRequest):
         kept = (each for each in self._uses if not each.is_used and each is not instead_of)
         self._uses = (*kept, use)
 
-    def require_used(self) -> None:
-        """Raise ConfigurationError for a call without `await`, or a dropped redirect."""
+    def require_used(self, *, lets_in: bool = True) -> None:
+        """Raise ConfigurationError for a call without `await`, or a dropped redirect.
+
+        A response that `lets_in` nobody needs no more guards.
+        """
+        if not lets_in:
+            self._uses = tuple(each for each in self._uses if not isinstance(each, Dependency))
         for fault in self.faults():
             raise misconfigured(f"{fault}. The response of the endpoint was not sent")
 

@@ -227,9 +227,10 @@ class _Response:
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
-            self._context.require_used()
+            status = message.get("status", 0)
+            self._context.require_used(lets_in=not self.is_ours and status < 400)
             self._require_no_own_cookie(message)
-            self._advise_on_failure(message.get("status", 0))
+            self._advise_on_failure(status)
             self.started = True
             if self._writes:
                 self._context.is_open = False

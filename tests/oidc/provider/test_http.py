@@ -235,5 +235,19 @@ async def test_a_server_without_tls_is_told_as_such() -> None:
 
 
 async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
-    explanation = await explanation_of("https://999.1.1.1/?x=1")
-    assert explanation == "InvalidURL: Invalid IPv4 address: '999.1.1.1'"
+    assert await explanation_of("https://999.1.1.1/?x=1") == "InvalidURL"
+
+
+async def test_what_httpx_quotes_of_a_proxy_or_a_header_is_not_told() -> None:
+    # In a URL, a password ends at these characters unless they are escaped.
+    for ends in "/?#":
+        proxied = HTTPOptions(proxy=f"http://user:s3cret{ends}word@127.0.0.1:3128")
+        with pytest.raises(ProviderError) as caught:
+            await HTTPClient(Network(), proxied).get(URL, accept="*/*")
+        assert "s3cret" not in str(caught.value)
+    token = "s3cret" * 400 + " "  # longer than what is shown, and no value of a header
+    async with listening(writes(whole(b"{}"))) as server, client() as http:
+        headers = {"Authorization": f"Bearer {token}"}
+        with pytest.raises(ProviderError) as caught:
+            await http.get(server.url, accept="*/*", headers=headers, sent=(token,))
+    assert "s3cret" not in str(caught.value)

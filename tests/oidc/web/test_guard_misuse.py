@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, Request, WebSocket
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, WebSocket
 from starlette.responses import Response
 
 from fastapi_oidc import (
@@ -132,6 +132,29 @@ async def test_a_guard_that_a_request_makes_has_to_be_called(name: str, is_calle
         assert (answer.status_code, "secret" in answer.text) == (200 if is_called else 500, False)
     told = f"{name} was made within a request, and dropped. It has checked nothing"
     assert is_called or told in str(world.events[-1])
+
+
+async def test_a_request_that_is_refused_needs_not_call_its_other_guards() -> None:
+    world = make_world()
+
+    @world.app.get("/guarded")
+    async def guarded(request: Request) -> None:
+        permitted, recent = world.oidc.require(lambda _: False), world.oidc.require_recent(300)
+        await permitted(request)
+        await recent(request)
+
+    @world.app.get("/missing")
+    async def missing(request: Request) -> None:
+        world.oidc.require_recent(300)
+        raise HTTPException(404)
+
+    page = {"sec-fetch-mode": "navigate", "accept": "text/html"}
+    nobody, alice = world.browser(), await world.signed_in()
+    assert (await nobody.get("/guarded")).status_code == 401
+    to_login = await nobody.get("/guarded", headers=page, follow_redirects=False)
+    assert to_login.headers["location"].startswith("/auth/login?")
+    assert (await alice.get("/guarded")).status_code == 403
+    assert (await alice.get("/missing")).status_code == 404
 
 
 @pytest.mark.parametrize("is_open", [False, True])
