@@ -10,21 +10,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from generated_vmm.errors import VmmError, shorten
+from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models
-from generated_vmm.guest.errors import (
-    GuestAgentError,
-    GuestAgentLost,
-    GuestAgentTimeout,
-    GuestAgentTooOld,
-    GuestError,
-    GuestHeld,
-    GuestMachineError,
-    ProgramLost,
-)
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
 VERSION, NUMBER = b"agent-version", re.compile(rb"\d{1,9}")
+REFUSALS = {
+    "no_such_program": errors.ProgramLost,
+    "other_agent": errors.ProgramLost,
+    "held": errors.GuestHeld,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class Output:
     lost_bytes: int = 0
 
 
-def no_connection(what: str, error: VmmError) -> GuestError:
+def no_connection(what: str, error: VmmError | CallFailed) -> errors.GuestError:
     """The error for a connection that was not made: of the machine, or of its agent.
 
     The device hangs up when no process in the guest listens on the port. The cause is then a reset,
@@ -45,8 +41,10 @@ def no_connection(what: str, error: VmmError) -> GuestError:
     cause = error.__cause__
     is_refused = isinstance(cause, ConnectionRefusedError) and cause.errno is None
     if is_refused or isinstance(cause, ConnectionResetError):
-        return GuestAgentError(f"{what}: the machine responds, but no agent listens: {error}")
-    return GuestMachineError(f"{what}: {error}")
+        return errors.GuestAgentError(
+            f"{what}: the machine responds, but no agent listens: {error}"
+        )
+    return errors.GuestMachineError(f"{what}: {error}")
 
 
 @contextmanager
@@ -54,15 +52,15 @@ def failures(what: str, operation: Operation[object]) -> Iterator[None]:
     """Turns the failures of a connection into errors of the agent."""
     try:
         yield
-    except GuestAgentError:
-        raise
     except (CallFailed, OSError) as error:
-        kind = getattr(error, "kind", type(error))
-        is_late, is_cut = issubclass(kind, TimeoutError), isinstance(error.__cause__, EOFError)
-        is_lost = is_cut or issubclass(kind, OSError)
-        made = GuestAgentTimeout if is_late else GuestAgentLost if is_lost else GuestAgentError
-        text = f"{what}: {operation}: {str(error) or 'no response in time'}"
-        raise made(f"{text}; the agent may have carried it out", operation) from error
+        kind, text = getattr(error, "kind", type(error)), str(error) or "no response in time"
+        made = errors.GuestAgentError
+        if issubclass(kind, TimeoutError):
+            made = errors.GuestAgentTimeout
+        elif issubclass(kind, OSError) or isinstance(error.__cause__, EOFError):
+            made = errors.GuestAgentLost
+        text = f"{what}: {operation}: {text}; the agent may have carried it out"
+        raise made(text, operation) from error
 
 
 def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: str) -> Answer:
@@ -75,44 +73,43 @@ def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: 
         raise broken(what, operation, shorten(str(error))) from error
 
 
-def broken(what: str, operation: Operation[object], reason: str) -> GuestAgentError:
+def broken(what: str, operation: Operation[object], reason: str) -> errors.GuestAgentError:
     """The error for a response that the API does not allow."""
-    return GuestAgentError(f"{what}: {operation}: not a response of an agent: {reason}", operation)
+    text = f"{what}: {operation}: not a response of an agent: {reason}"
+    return errors.GuestAgentError(text, operation)
 
 
 def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
     try:
         fault = models.Fault.from_answer(answer.content)
     except ValueError:
-        return GuestAgentError(f"{what}: status {answer.status_code} without a reason")
+        reason = f"{what}: status {answer.status_code} without a reason"
+        return errors.GuestAgentError(reason)
     text = shorten(fault.fault_message)
     if fault.errno is not None and fault.errno > 0:
         return OSError(fault.errno, f"{text} (in the guest)", name or None)
     if answer.status_code == 501:
         version = dict(answer.headers).get(VERSION, b"")
         number = int(version) if NUMBER.fullmatch(version) else 0
-        return GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
-    if fault.code in ("no_such_program", "other_agent"):
-        return ProgramLost(f"{what}: {text}")
-    kind = GuestHeld if fault.code == "held" else GuestAgentError
-    return kind(f"{what}: refused: {text}")
+        return errors.GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
+    return REFUSALS.get(fault.code, errors.GuestAgentError)(f"{what}: refused: {text}")
 
 
-def frames_of(offset: int, output: models.ProgramOutput) -> Iterator[Output]:
+def frames_of(offset: int, output: models.ProgramOutput) -> list[Output]:
     """The output in a response to a request for the output from `offset` on.
 
     Raises ValueError if its numbers contradict each other.
     """
-    lost, at = output.lost_bytes, offset + output.lost_bytes
-    if lost < 0:
-        raise ValueError(f"{lost} lost bytes")
+    found, lost = list[Output](), output.lost_bytes
     if offset < output.program.output_bytes and not output.frames:
         raise ValueError("there is output, and none of it came")
     for frame in output.frames:
         data = binascii.a2b_base64(frame.data, strict_mode=True)
         if frame.stream not in ("stdout", "stderr") or not data:
             raise ValueError("a frame of no stream, or without data")
-        yield Output(frame.stream, data, lost)
-        at, lost = at + len(data), 0
-    if at != output.next_offset or at > output.program.output_bytes:
+        found.append(Output(frame.stream, data, lost))
+        lost = 0
+    end = offset + output.lost_bytes + sum(len(each.data) for each in found)
+    if output.lost_bytes < 0 or not end == output.next_offset <= output.program.output_bytes:
         raise ValueError("the offsets contradict each other")
+    return found

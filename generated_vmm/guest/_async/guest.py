@@ -14,6 +14,7 @@ from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, finished, sleep
 from generated_vmm.errors import VmmProtocolError
+from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
 from generated_vmm.guest._async.program import (
@@ -23,21 +24,13 @@ from generated_vmm.guest._async.program import (
 )
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output
-from generated_vmm.guest.errors import (
-    CompletedProgram,
-    GuestAgentLost,
-    GuestAgentTimeout,
-    GuestAgentTooOld,
-    GuestError,
-    ProgramTimeout,
-)
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
-NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
+NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | AsyncGuestPath
 
 
@@ -91,8 +84,7 @@ class AsyncGuest(Context):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections; programs run on."""
-        self._link.close()
+        """Does nothing: each request has a connection of its own, and programs run on."""
 
     async def info(self) -> models.AgentInfo:
         """The agent; raises `GuestAgentTooOld` for a version before this client's."""
@@ -102,7 +94,7 @@ class AsyncGuest(Context):
         info = await self._link.send(operations.describe_agent(), deadline=deadline)
         if info.version < API_VERSION:
             lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
-            raise GuestAgentTooOld(
+            raise errors.GuestAgentTooOld(
                 f"{self._link.what}: the agent is too old: {lacks}", info.version
             )
         self._instance = info.instance
@@ -117,9 +109,9 @@ class AsyncGuest(Context):
         while True:
             try:
                 return await self._info(deadline)
-            except GuestAgentTooOld:
+            except errors.GuestAgentTooOld:
                 raise
-            except GuestError as error:
+            except errors.GuestError as error:
                 cause = error.__cause__
                 stays = isinstance(cause, VmmProtocolError) or getattr(cause, "permanent", False)
                 if stays or time.monotonic() + PAUSE >= deadline:
@@ -134,7 +126,7 @@ class AsyncGuest(Context):
         check: bool = False,
         max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
         **options: Unpack[ProgramOptions],
-    ) -> CompletedProgram:
+    ) -> errors.CompletedProgram:
         """Runs a program to its end, as `subprocess.run` does, and returns status and output.
 
         Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
@@ -151,7 +143,7 @@ class AsyncGuest(Context):
             await finished(self._end, program.id)
             raise
         if program.timed_out:
-            raise ProgramTimeout(completed)
+            raise errors.ProgramTimeout(completed)
         if check:
             completed.check_returncode()
         return completed
@@ -159,7 +151,7 @@ class AsyncGuest(Context):
     async def _end(self, name: str) -> None:
         """Ends a program that may be there."""
         kill = models.Exchange(signal=SIGKILL)
-        with suppress(GuestError, OSError):
+        with suppress(errors.GuestError, OSError):
             await self._link.send(operations.exchange_with_program(name, kill))
 
     async def start(
@@ -212,7 +204,7 @@ class AsyncGuest(Context):
             program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
             return program, program.take(operation, answer)
         except BaseException as error:
-            is_refused = isinstance(error, GuestError | OSError)
+            is_refused = isinstance(error, errors.GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 await finished(self._end, name)
             raise

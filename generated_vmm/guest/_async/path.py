@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import aclosing
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -117,7 +116,8 @@ class AsyncGuestPath:
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
-        await self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
+        parts = _parts_of(file, size, progress)
+        await self._link.move(operation, str(self), size=size, parts=parts)
 
     async def _read_into(
         self,
@@ -127,14 +127,17 @@ class AsyncGuestPath:
         progress: Progress | None,
     ) -> None:
         size = 0
-        async with aclosing(self._link.download(operation, str(self))) as parts:
-            async for part, total in parts:
-                size += len(part)
-                if max_bytes is not None and max(size, total or 0) > max_bytes:
-                    raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-                file.write(part)
-                if progress is not None:
-                    progress(size, total)
+
+        def sink(part: bytes, total: int | None) -> None:
+            nonlocal size
+            size += len(part)
+            if max_bytes is not None and max(size, total or 0) > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+            file.write(part)
+            if progress is not None:
+                progress(size, total)
+
+        await self._link.move(operation, str(self), sink=sink)
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

@@ -10,15 +10,10 @@ from signal import SIGKILL, SIGTERM
 from typing import Unpack
 
 from generated_vmm.concurrency._async import sleep
+from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.guest.errors import (
-    CompletedProgram,
-    GuestAgentTimeout,
-    ProgramOutputLost,
-    ProgramOutputTooLarge,
-)
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -38,9 +33,8 @@ class AsyncProgram:
     def __init__(
         self, link: AsyncLink, id: str, args: list[str], state: models.ProgramState, offset: int
     ) -> None:
-        self._link, self._state, self._input_bytes = link, state, state.input_bytes
+        self._link, self._state = link, state
         self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
-        self._takes_input = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.args!r}>"
@@ -79,7 +73,8 @@ class AsyncProgram:
             if time.monotonic() >= deadline:
                 unread = self.output_bytes - self.offset
                 why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
-                raise GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
+                reason = f"{self!r} has not ended within {timeout} s{why}"
+                raise errors.GuestAgentTimeout(reason)
 
     async def output(self) -> AsyncIterator[Output]:
         """The output from `offset` to the end of the program.
@@ -101,10 +96,10 @@ class AsyncProgram:
         """
         rest = memoryview(data)
         while rest:
-            before = self._input_bytes
-            await self._exchange(LONGEST_WAIT, **self._input(rest))
-            rest = rest[self._input_bytes - before :]
-            if rest and not self._takes_input:
+            before = self._state.input_bytes
+            await self._exchange(LONGEST_WAIT, rest)
+            rest = rest[self._state.input_bytes - before :]
+            if rest and not self._state.takes_input:
                 raise BrokenPipeError(f"{self!r} reads no more input")
 
     async def close_input(self) -> None:
@@ -112,20 +107,12 @@ class AsyncProgram:
 
         It waits until the agent has taken the end, as `write` does.
         """
-        while True:
-            await self._exchange(LONGEST_WAIT, **self._input(memoryview(b""), close=True))
-            if not self._takes_input:
-                return
-
-    def _input(self, rest: memoryview, *, close: bool = False) -> models.ExchangeFields:
-        """What an exchange has of the input."""
-        part = base64.b64encode(rest[:INPUT_BYTES]).decode()
-        is_last = close and len(rest) <= INPUT_BYTES
-        return {"input_offset": self._input_bytes, "data": part, "close": is_last}
+        while self._state.takes_input:
+            await self._exchange(LONGEST_WAIT, memoryview(b""), closes=True)
 
     async def communicate(
         self, input: bytes | None = None, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
-    ) -> CompletedProgram:
+    ) -> errors.CompletedProgram:
         """Writes and closes the input, reads the output from `offset` on, and waits for the end.
 
         Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program;
@@ -141,7 +128,7 @@ class AsyncProgram:
 
     async def complete(
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
-    ) -> CompletedProgram:
+    ) -> errors.CompletedProgram:
         """Communicates, after some output. Raises `GuestAgentTimeout` at the deadline."""
         rest = None if input is None else memoryview(input)
         streams = {"stdout": bytearray(), "stderr": bytearray()}
@@ -149,48 +136,55 @@ class AsyncProgram:
             for each in known:
                 if each.lost_bytes:
                     lost = f"{each.lost_bytes} bytes of its output can be read no more"
-                    raise ProgramOutputLost(f"{self!r}: {lost}")
+                    raise errors.ProgramOutputLost(f"{self!r}: {lost}")
                 streams[each.stream] += each.data
             if sum(map(len, streams.values())) > max_output_bytes:
                 await self.kill()
-                raise ProgramOutputTooLarge(f"{self!r} wrote more than {max_output_bytes} bytes")
-            if self._is_at_end():
-                assert self.returncode is not None
-                return CompletedProgram(self.args, self.returncode, *map(bytes, streams.values()))
+                reason = f"{self!r} wrote more than {max_output_bytes} bytes"
+                raise errors.ProgramOutputTooLarge(reason)
+            if self.returncode is not None and self._is_at_end():
+                output = map(bytes, streams.values())
+                return errors.CompletedProgram(self.args, self.returncode, *output)
             if (left := deadline - time.monotonic()) < 0:
-                raise GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
-            before = self._input_bytes
-            fields = models.ExchangeFields() if rest is None else self._input(rest, close=True)
-            fields["offset"] = self.offset
-            known = await self._exchange(min(LONGEST_WAIT, left), **fields)
+                raise errors.GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
+            before, wait = self._state.input_bytes, min(LONGEST_WAIT, left)
+            known = await self._exchange(wait, rest, closes=True, offset=self.offset)
             if rest is not None:
-                rest = rest[self._input_bytes - before :] if self._takes_input else None
+                taken = self._state.input_bytes - before
+                rest = rest[taken:] if self._state.takes_input else None
 
     async def _exchange(
-        self, wait: float = 0.0, **fields: Unpack[models.ExchangeFields]
+        self,
+        wait: float = 0.0,
+        rest: memoryview | None = None,
+        *,
+        closes: bool = False,
+        **fields: Unpack[models.ExchangeFields],
     ) -> list[Output]:
-        """Tells the program something, and returns the output that there is or comes in time."""
-        begun, body = time.monotonic(), models.Exchange(**fields)
+        """Tells the program something, and returns the output that there is or comes in time.
+
+        It writes the first of the rest of the input, and closes the input after the last.
+        """
+        begun, before = time.monotonic(), self._state.input_bytes
+        if rest is not None:
+            fields["input_offset"], fields["close"] = before, closes and len(rest) <= INPUT_BYTES
+            fields["data"] = base64.b64encode(rest[:INPUT_BYTES]).decode()
+        body = models.Exchange(**fields)
         operation = operations.exchange_with_program(self.id, body, wait_ms=round(wait * 1000))
         answer = await self._link.send(operation, wait)
-        self._state, found, taken = answer.program, list[Output](), 0
-        if body.offset is not None:
-            found = self.take(operation, answer)
-        if body.input_offset is not None:
-            taken = answer.program.input_bytes - self._input_bytes
-            if taken < 0:  # there may be more than this host's: another one writes, too
-                raise broken(self._link.what, operation, f"it took {taken} bytes")
-            self._input_bytes += taken
-            self._takes_input = self._state.takes_input
-        is_news = found or (taken and body.data) or self.returncode is not None
+        found = [] if body.offset is None else self.take(operation, answer)
+        self._state, taken = answer.program, answer.program.input_bytes - before
+        if taken < 0:
+            raise broken(self._link.what, operation, f"it took {taken} bytes")
+        is_news = found or (taken and rest) or self.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             await sleep(PAUSE)
         return found
 
     def take(self, operation: Operation[object], answer: models.ProgramOutput) -> list[Output]:
-        """The output in a response, which the next exchange acknowledges."""
+        """The output in a response, which comes after what this object has read."""
         try:
-            found = list(frames_of(self.offset, answer))
+            found = frames_of(self.offset, answer)
         except ValueError as error:
             raise broken(self._link.what, operation, str(error)) from error
         self.offset = answer.next_offset

@@ -15,26 +15,19 @@ from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
 from generated_vmm.errors import VmmProtocolError
+from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.answers import Output
-from generated_vmm.guest.errors import (
-    CompletedProgram,
-    GuestAgentLost,
-    GuestAgentTimeout,
-    GuestAgentTooOld,
-    GuestError,
-    ProgramTimeout,
-)
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 PORTS = range(1, 65536)
-NO_RESPONSE = GuestAgentLost, GuestAgentTimeout
+NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | GuestPath
 
 
@@ -84,8 +77,7 @@ class Guest(Context):
         self.close()
 
     def close(self) -> None:
-        """Closes the connections; programs run on."""
-        self._link.close()
+        """Does nothing: each request has a connection of its own, and programs run on."""
 
     def info(self) -> models.AgentInfo:
         """The agent; raises `GuestAgentTooOld` for a version before this client's."""
@@ -95,7 +87,7 @@ class Guest(Context):
         info = self._link.send(operations.describe_agent(), deadline=deadline)
         if info.version < API_VERSION:
             lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
-            raise GuestAgentTooOld(
+            raise errors.GuestAgentTooOld(
                 f"{self._link.what}: the agent is too old: {lacks}", info.version
             )
         self._instance = info.instance
@@ -110,9 +102,9 @@ class Guest(Context):
         while True:
             try:
                 return self._info(deadline)
-            except GuestAgentTooOld:
+            except errors.GuestAgentTooOld:
                 raise
-            except GuestError as error:
+            except errors.GuestError as error:
                 cause = error.__cause__
                 stays = isinstance(cause, VmmProtocolError) or getattr(cause, "permanent", False)
                 if stays or time.monotonic() + PAUSE >= deadline:
@@ -127,7 +119,7 @@ class Guest(Context):
         check: bool = False,
         max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
         **options: Unpack[ProgramOptions],
-    ) -> CompletedProgram:
+    ) -> errors.CompletedProgram:
         """Runs a program to its end, as `subprocess.run` does, and returns status and output.
 
         Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
@@ -144,7 +136,7 @@ class Guest(Context):
             finished(self._end, program.id)
             raise
         if program.timed_out:
-            raise ProgramTimeout(completed)
+            raise errors.ProgramTimeout(completed)
         if check:
             completed.check_returncode()
         return completed
@@ -152,7 +144,7 @@ class Guest(Context):
     def _end(self, name: str) -> None:
         """Ends a program that may be there."""
         kill = models.Exchange(signal=SIGKILL)
-        with suppress(GuestError, OSError):
+        with suppress(errors.GuestError, OSError):
             self._link.send(operations.exchange_with_program(name, kill))
 
     def start(
@@ -205,7 +197,7 @@ class Guest(Context):
             program = Program(self._link, name, spec.args, answer.program, 0)
             return program, program.take(operation, answer)
         except BaseException as error:
-            is_refused = isinstance(error, GuestError | OSError)
+            is_refused = isinstance(error, errors.GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 finished(self._end, name)
             raise

@@ -1,13 +1,16 @@
 # Derived from `generated_vmm/guest/_async/link.py` by `make codegen`. Do not edit.
-"""Connections to one agent, each for one request at a time."""
+"""Requests to one agent, each over a connection of its own."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
+from functools import partial
 from inspect import getattr_static
+from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
@@ -17,15 +20,10 @@ from generated_vmm.guest.answers import broken, failures, no_connection, value_o
 from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
-from generated_vmm.transport._sync.unix import answered, open_until, receive, send
+from generated_vmm.transport._sync.unix import open_until, receive, send
 from generated_vmm.transport._sync.vsock import connect_vsock
 from generated_vmm.transport.calls import deadline_after, require_seconds
-from generated_vmm.transport.connection import (
-    Connection,
-    connect_to,
-    popped,
-    start_over_in_children,
-)
+from generated_vmm.transport.connection import Connection, connect_to
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
@@ -45,7 +43,7 @@ Machine: TypeAlias = str | os.PathLike[str] | VmmClient | ClientOwner
 
 
 class Link:
-    """Sends operations to the agent, over as many connections as there are requests at once."""
+    """Sends operations to the agent, any number of them side by side."""
 
     def __init__(self, machine: Machine, port: int | None, timeout: float) -> None:
         require_seconds(timeout)
@@ -54,8 +52,6 @@ class Link:
             forms = "a monitor, a client, or the path of the vsock device's socket"
             raise TypeError(f"machine is a {type(machine).__name__}: pass {forms}")
         self.machine, self.port, self.timeout = machine, port, timeout
-        self._idle: list[Connection] = []
-        start_over_in_children(self)
         self.what = f"guest of {machine!s}"
 
     def send(
@@ -73,65 +69,48 @@ class Link:
         `name` as its file.
         """
         deadline = min(deadline, deadline_after(self.timeout + wait))
-        request = request_bytes(operation)
         while True:
             try:
-                return self._exchange(operation, request, (), deadline, name)
+                return self.move(operation, name, deadline=deadline)
             except (GuestAgentLost, GuestHeld):
                 if time.monotonic() + PAUSE >= deadline:
                     raise
             sleep(PAUSE)
 
-    def upload(
-        self, operation: Operation[None], size: int, parts: Iterable[bytes], name: str
-    ) -> None:
-        """Sends an operation with a body; it stops when the agent responds before the end."""
-        head = request_bytes(operation)[:-2] + b"Content-Length: %d\r\n\r\n" % size
-        self._exchange(operation, head, parts, None, name)
-
-    def _exchange(
+    def move(
         self,
         operation: Operation[Answer],
-        request: bytes,
-        parts: Iterable[bytes],
-        deadline: float | None,
         name: str,
+        *,
+        deadline: float | None = None,
+        size: int | None = None,
+        parts: Iterable[bytes] = (),
+        sink: Callable[[bytes, int | None], object] | None = None,
     ) -> Answer:
-        """The value in the response to one request; without a deadline, each part has its own."""
-        connection = self._take(deadline) if deadline else self._open(self._soon())
-        keep = False
-        try:
-            for part in parts:
-                with failures(self.what, operation):
-                    send(connection, request, self._soon())
-                request = part
-                if not connection.is_quiet():  # the agent refuses it, and responds early
-                    request = b""
-                    break
-            with failures(self.what, operation):
-                until = deadline or self._soon()
-                answer = answered(connection, request, until, LARGEST_ANSWER)
-            keep = bool(deadline) and answer.reusable
-            return value_of(self.what, operation, answer, name)
-        finally:
-            self._put_back(connection, keep=keep)
+        """Sends an operation once, with a body of `size` bytes, and gives the response to a sink.
 
-    def download(
-        self, operation: Operation[None], name: str
-    ) -> Generator[tuple[bytes, int | None], None]:
-        """The body of the response in parts, with the size of the whole if it is known."""
-        answer, is_whole = AnswerParser(LARGEST_ANSWER), False
-        connection = self._open(self._soon())
+        Without a deadline, each part has its own. It stops when the agent responds before the end
+        of the body. The sink gets the parts of the response, and the size of the whole if known.
+        """
+        head = request_bytes(operation)
+        if size is not None:
+            head = head[:-2] + b"Content-Length: %d\r\n\r\n" % size
+        connection = self._open(deadline or self._soon())
         try:
-            with failures(self.what, operation):
-                send(connection, request_bytes(operation), self._soon())
+            for part in chain([head], parts):
+                with failures(self.what, operation):
+                    send(connection, part, deadline or self._soon())
+                if not connection.is_quiet():  # the agent refuses it, and responds early
+                    break
+            answer, is_whole = AnswerParser(LARGEST_ANSWER), False
             while not is_whole:
                 with failures(self.what, operation):
-                    is_whole = answer.feed(receive(connection, self._soon(), PART))
-                if answer.status_code == 200 and (part := answer.take()):
+                    received = receive(connection, deadline or self._soon(), PART)
+                    is_whole = answer.feed(received)
+                if sink and answer.status_code == 200 and (part := answer.take()):
                     length = dict(answer.headers).get(b"content-length")
-                    yield part, int(length) if length else None
-            value_of(self.what, operation, answer, name)
+                    sink(part, int(length) if length else None)
+            return value_of(self.what, operation, answer, name)
         finally:
             connection.close()
 
@@ -158,53 +137,24 @@ class Link:
     def _soon(self) -> float:
         return deadline_after(self.timeout)
 
-    def _take(self, deadline: float) -> Connection:
-        while (idle := popped(self._idle)) is not None:
-            if idle.is_quiet():
-                return idle
-            idle.close()
-        return self._open(deadline)
-
     def _open(self, deadline: float) -> Connection:
-        """A new connection, for what is not repeated: an idle one may be lost unnoticed."""
         machine: Any = self.machine
         seconds = max(0.001, deadline - time.monotonic())
         try:
             if self.port is None:
-                return self._opened(os.fspath(machine), deadline)
+                with ExitStack() as undo:
+                    connection = undo.enter_context(closing(Connection()))
+                    open_until(deadline, connection, partial(connect_to, os.fspath(machine)))
+                    undo.pop_all()
+                return connection
             if isinstance(machine, str | os.PathLike):
                 stream = connect_vsock(_existing(machine), self.port, seconds)
             else:
                 client: VmmClient = getattr(machine, "client", machine)
                 stream = client.connect_vsock(self.port, timeout=seconds)
-        except VmmError as error:
+        except (CallFailed, VmmError) as error:
             raise no_connection(self.what, error) from error
         return Connection(socket_of(stream))
-
-    def _opened(self, path: str, deadline: float) -> Connection:
-        """A connection to the agent's own unix socket."""
-        connection = Connection()
-        try:
-            open_until(deadline, connection, lambda made: connect_to(path, made))
-        except CallFailed as failed:
-            connection.close()
-            raise failed.kind(f"no connection to {path}: {failed.reason}") from failed
-        return connection
-
-    def _put_back(self, connection: Connection, *, keep: bool) -> None:
-        if keep:
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    def start_over(self) -> None:
-        """Closes this process's copies of connections that belong to its parent."""
-        self.close()
-
-    def close(self) -> None:
-        """Closes the idle connections; a later request opens another one."""
-        while (idle := popped(self._idle)) is not None:
-            idle.close()
 
 
 def _existing(path: str | os.PathLike[str]) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -116,7 +115,8 @@ class GuestPath:
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
-        self._link.upload(operation, size, _parts_of(file, size, progress), str(self))
+        parts = _parts_of(file, size, progress)
+        self._link.move(operation, str(self), size=size, parts=parts)
 
     def _read_into(
         self,
@@ -126,14 +126,17 @@ class GuestPath:
         progress: Progress | None,
     ) -> None:
         size = 0
-        with closing(self._link.download(operation, str(self))) as parts:
-            for part, total in parts:
-                size += len(part)
-                if max_bytes is not None and max(size, total or 0) > max_bytes:
-                    raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-                file.write(part)
-                if progress is not None:
-                    progress(size, total)
+
+        def sink(part: bytes, total: int | None) -> None:
+            nonlocal size
+            size += len(part)
+            if max_bytes is not None and max(size, total or 0) > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+            file.write(part)
+            if progress is not None:
+                progress(size, total)
+
+        self._link.move(operation, str(self), sink=sink)
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
