@@ -41,8 +41,9 @@ LONGEST_EXCHANGE: Final = 60.0
 class Provider:
     """The client for one OP. Making one makes no requests.
 
-    Each call except `refresh` takes at most `timeout` seconds for all its requests. Failures raise
-    ProviderError; responses that break the protocol raise ProtocolViolation.
+    Each call except `refresh` takes at most `timeout` seconds for all its requests; the keys for a
+    signed UserInfo response have the same time again, because other calls may await them too.
+    Failures raise ProviderError; responses that break the protocol raise ProtocolViolation.
     """
 
     issuer: str
@@ -245,7 +246,7 @@ class Provider:
         answer.require_status(200)
         if not answer.is_jwt:
             return accept_userinfo(answer.document(), sub=sub)
-        token = await self._verifier.verify(
+        token = await self.verify(
             answer.text(),
             algorithms=self.registration.userinfo_algorithms,
             setting="userinfo_signing_algorithms",

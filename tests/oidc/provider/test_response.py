@@ -1,6 +1,7 @@
 """Responses of a provider, and the time that they may take."""
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
+from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration, VerifiedToken
 from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
@@ -124,3 +125,31 @@ def test_a_request_with_patience_has_its_own_time_within_a_call() -> None:
     loop = VirtualTimeLoop()
     loop.run_until_complete(call())
     loop.end()
+
+
+def test_a_slow_userinfo_response_leaves_others_their_time_for_keys_that_they_share() -> None:
+    op, old, new = OP(), SigningKey("old"), SigningKey("new")
+    op.publish([old])
+    op.answer_text("/userinfo", new.sign({"sub": "alice"}), "application/jwt")
+    seconds = {"/userinfo": 8, "/jwks": 4}
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(seconds.get(request.url.path, 0))
+        return op.respond(request)
+
+    provider = replace(op.provider(), network=Network(httpx.MockTransport(slow)))
+
+    async def login() -> VerifiedToken:
+        await asyncio.sleep(9)  # the keys are being fetched for the UserInfo response
+        return await provider.verify(new.sign({"sub": "bob"}))
+
+    async def both() -> VerifiedToken:
+        await provider.verify(old.sign({}))
+        op.publish([old, new])
+        _, verified = await asyncio.gather(provider.userinfo("at", sub="alice"), login())
+        return verified
+
+    loop = VirtualTimeLoop()
+    assert loop.run_until_complete(both()).claims == {"sub": "bob"}
+    loop.end()
+    assert op.asked("/jwks") == 2
