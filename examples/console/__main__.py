@@ -1,10 +1,6 @@
 """`python -m examples.console`: the console, with a provider and monitors of its own if needed."""
 
-import gc
+from examples.console.program import main
 
 if __name__ == "__main__":
-    # Imported objects stay: searching them for garbage takes a tenth of the start.
-    gc.disable()
-    from examples.console.program import main
-
     main()

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from examples.console.apis import Apis
 from examples.console.events import address
+from examples.console.failures import as_sentence
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
-from examples.console.plain_words import as_sentence
 from examples.console.records import Event, Person, moment
 from examples.console.sampling import ended
 from examples.console.words import ENDED, TIMES

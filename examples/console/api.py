@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from examples.console.carry_out import Failure, carry_out
+from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
 from examples.console.events import EventLog, work_for
@@ -25,7 +25,7 @@ from examples.console.hosted import HostedMonitor
 from examples.console.identity import User
 from examples.console.images import SNAPSHOTS, delete_one
 from examples.console.monitors import Monitor, Monitors
-from examples.console.pages import NO_STORE
+from examples.console.pages import NO_STORE, answer
 from examples.console.past import PAGE_EVENTS, ASearch, among
 from examples.console.records import Event
 from examples.console.routes import viewed
@@ -109,9 +109,7 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     async def delete_snapshot(snapshot: str, caller: Writer) -> Response:
         """Delete a snapshot. Needs the right to administer all machines."""
         host = await administered(caller, "delete snapshots")
-        if why := await delete_one(host, SNAPSHOTS, snapshot):
-            raise HTTPException(409, why)
-        return answer(None)
+        return answer(await delete_one(host, SNAPSHOTS, snapshot))
 
     async def administered(caller: Caller[User], verb: str) -> Host:
         """The host, for those who administer all machines; others are refused, as an event."""
@@ -138,8 +136,7 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     def making(change: Change) -> Endpoint:
         async def endpoint(request: Request, caller: Writer) -> Response:
             host = await administered(caller, change.verb)
-            made = await created(host, change, await texts_of(request))
-            return answer(made if isinstance(made, Failure) else None)
+            return answer(await created(host, change, await texts_of(request)))
 
         return endpoint
 
@@ -212,14 +209,6 @@ def text_of(value: object) -> str:
             return value
         case _:
             return json.dumps(value)
-
-
-def answer(failure: Failure | None) -> Response:
-    """The response to a change."""
-    if failure is None:
-        return Response(status_code=204, headers=NO_STORE)
-    refusal = Refusal(refused=failure.at_button.sentence, fields=failure.at_fields)
-    return JSONResponse(refusal.model_dump(), failure.status, headers=NO_STORE)
 
 
 def summary_of(monitor: Monitor, state: str) -> MachineSummary:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from examples.console.identity import User
 from examples.console.monitors import Monitor
 from examples.console.pages import part
 from examples.console.shown import power_of
 from generated_vmm.machines import Operation
-
-MOST_CHARTS: Final = 8
-"""A longer list has figures instead of charts, which change all the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +58,17 @@ class Board:
         self, found: Sequence[tuple[Monitor, str]], being_made: Sequence[Operation], user: User
     ) -> list[Row]:
         """The rows of machines with their states, and of operations, as a user sees them."""
-        has_charts = len(found) <= MOST_CHARTS
-        rows = [self._row(monitor, state, user, has_charts) for monitor, state in found]
+        rows = [self._row(monitor, state, user) for monitor, state in found]
         nothing = Text(None, "", 0)
         for operation in being_made:
             html = part("being_made.html", operation=operation)
             rows.append(Row(operation.id, Text(None, html, self._count + 1), nothing))
         return rows
 
-    def _row(self, monitor: Monitor, state: str, user: User, has_charts: bool) -> Row:
+    def _row(self, monitor: Monitor, state: str, user: User) -> Row:
         known = monitor.known
         progress = monitor.progress if known.operation is not None else None
-        power = user.may("operate", monitor.name)
-        sampled = monitor.history.newest if has_charts else None
-        source = (state, monitor.run, known, progress, sampled)
+        may = user.may("operate", monitor.name)
 
         def made() -> str:
             return part(
@@ -84,15 +77,14 @@ class Board:
                 state=state,
                 operation=known.operation,
                 progress=progress,
-                may_choose=power,
-                power=power_of(monitor, state) if power else (),
-                charts=monitor.charts() if has_charts else (),
+                may_choose=may,
+                power=power_of(monitor, state) if may else (),
             )
 
-        html = self._text(monitor, ("row", power, has_charts), source, made)
-        figures = "" if has_charts else monitor.figures
+        html = self._text(monitor, ("row", may), (state, monitor.run, known, progress), made)
+        figures = monitor.figures
         told = self._text(monitor, "figures", figures, lambda: figures)
-        return Row(monitor.name, html, told, power)
+        return Row(monitor.name, html, told, may)
 
     def _text(
         self, monitor: Monitor, name: object, source: object, make: Callable[[], str]

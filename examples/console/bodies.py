@@ -9,19 +9,24 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from examples.console.library import Body
 from examples.console.refusals import message_page
 
 LONGEST_BODY: Final = 262_144
 """The longest form in bytes; the longest one is that of a metadata document."""
-UPLOADS: Final = re.compile(r"/images/upload|/machines/[^/]+/guest/file")
+MOST: Final = {
+    re.compile(r"/images/upload"): 64 << 30,
+    re.compile(r"/machines/[^/]+/guest/file"): 1 << 30,
+}
+"""Bytes of the forms with a file, by their paths: an image, or a file for a guest."""
 TOO_LONG: Final = "This form is too long."
 
 
 class BodyLimit:
     """Refuses bodies that no form of the console has: longer ones (413), and files (415).
 
-    Files of a form with several parts would be stored on disk before anybody has signed in. The
-    routes of `UPLOADS` read theirs after they know who sends it.
+    Files of a form with several parts would be stored on disk before anybody has signed in. Those
+    of `MOST` are read by their routes, which know who sends them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -31,22 +36,22 @@ class BodyLimit:
         """Pass the request on, unless its body is refused."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        headers, received = Headers(scope=scope), 0
+        headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         is_form = headers.get("content-type", "").lower().startswith("multipart/")
-        if is_form and scope["method"] == "POST" and UPLOADS.fullmatch(scope["path"]):
-            return await self._app(scope, receive, send)  # read as a stream, with its own limit
-        if is_form:
+        limits = [most for path, most in MOST.items() if path.fullmatch(scope["path"])]
+        if is_form and not limits:
             page = message_page(415, "The console takes no files.")
             return await page(scope, receive, send)
-        if not length.isdecimal() or int(length) > LONGEST_BODY:
+        limit = limits[0] if is_form else LONGEST_BODY
+        if not length.isdecimal() or int(length) > limit:
             return await message_page(413, TOO_LONG)(scope, receive, send)
+        body = scope["body"] = Body(int(length))
 
         async def receive_within_limit() -> Message:
-            nonlocal received
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > LONGEST_BODY:
+            body.received += len(message.get("body", b""))
+            if body.received > limit:
                 raise HTTPException(413, TOO_LONG)
             return message
 

@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Final
 
 from examples.console.changes import Change
 from examples.console.changes.change import Parsed
-from examples.console.events import NOT_RECORDED, Outcome
+from examples.console.events import Done, recorded
+from examples.console.failures import CONFLICT, Failure, failed, invalid
 from examples.console.fields import Fields, Texts
-from examples.console.forms import Invalid
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import NO_ANSWER, Machine
 from examples.console.meanwhile import PageState, changed_meanwhile
 from examples.console.monitors import Monitor
-from examples.console.plain_words import Told, as_sentence, in_plain_words
-from examples.console.records import RecordsError
-from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutError
-from generated_vmm.machines import MachineBusy, MachineError
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a change was not carried out: at its button, and beside its fields (`section.field`).
-
-    `status` is that of the response to the browser.
-    """
-
-    status: int
-    at_button: Told
-    at_fields: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def why(self) -> str:
-        """The reason in one sentence."""
-        return next(iter(self.at_fields.values()), self.at_button.sentence)
-
-
-NO_FAILURE = Failure(200, Told(""))
-BAD_GATEWAY: Final = 502
-CONFLICT: Final = 409
-UNRECORDED: Final = Failure(503, Told(NOT_RECORDED))
-NOTHING_SENT: Final = Told("Nothing was done: see the marked fields.")
-NOT_OURS: Final = Failure(CONFLICT, Told("This console did not start this monitor."))
 RESUMING: Final = ("resume", "named_snapshot", "clone")
 """Changes after which the guest's agent sets the clock."""
-ENDED_MEANWHILE: Final = Told("The monitor ended during the request. Start the machine again.")
 
 
 async def carry_out(
@@ -58,98 +27,38 @@ async def carry_out(
     Nothing is done if the machine is no longer as `page` showed it, cannot be changed so, is busy,
     or if what is wanted cannot be recorded.
     """
+
+    async def act() -> Done:
+        async with nullcontext() if change.at_once else monitor.turn:
+            machine = await monitor.look()
+            require_possible(monitor, change, form, page, machine)
+            await change.do(monitor, parse(change, form))
+        detail = differences(change, machine, form)
+        if change.name in RESUMING and isinstance(monitor, HostedMonitor):
+            detail = monitor.agent_error or detail
+        item = change.item_of(form)
+        return Done(f"{change.done.removesuffix('.')}: {item}." if item else change.done, detail)
+
     if (operation := monitor.operation) is not None:
-        return Failure(CONFLICT, Told(f"{monitor.name} is busy: {operation.in_words}."))
-    try:
-        async with monitor.events.acting(change.verb) as outcome:
-            return await _recorded(monitor, change, form, page, outcome)
-    except RecordsError:
-        return UNRECORDED
+        return Failure(CONFLICT, f"{monitor.name} is busy: {operation.in_words}.")
+    return await recorded(monitor.events, change.verb, act)
 
 
-async def _recorded(
-    monitor: Monitor, change: Change, form: Texts, page: PageState | None, outcome: Outcome
-) -> Failure | None:
-    async with nullcontext() if change.at_once else monitor.turn:
-        machine = await monitor.look()
-        failure = await _tried(monitor, change, form, page, machine)
-    if failure is not None and failure.status == BAD_GATEWAY and await monitor.has_ended():
-        failure = Failure(BAD_GATEWAY, ENDED_MEANWHILE)
-    if failure is not None:
-        outcome.refused = failure.why
-        return failure
-    item = change.item_of(form)
-    done = f"{change.done.removesuffix('.')}: {item}." if item else change.done
-    detail = differences(change, machine, form)
-    if change.name in RESUMING and isinstance(monitor, HostedMonitor):
-        detail = monitor.agent_error or detail
-    outcome.done(done, detail)
-    return None
-
-
-async def _tried(
+def require_possible(
     monitor: Monitor, change: Change, form: Texts, page: PageState | None, machine: Machine
-) -> Failure | None:
-    """Does it, unless another user was faster, or the machine does not support it."""
-    act = change.act_of(monitor)
-    if act is None:
-        return NOT_OURS
+) -> None:
+    """Raises Failure if another user was faster, or the machine does not support the change."""
+    if not change.is_for(monitor):
+        raise Failure(CONFLICT, "This console did not start this monitor.")
     if machine.fault is not None and change.not_now(NO_ANSWER):
-        return failed(monitor, machine.fault)
+        raise failed(machine.fault)
     item = change.item_of(form)
     if page and (why := changed_meanwhile(monitor, change, item, machine, page)):
-        return Failure(CONFLICT, Told(why))
+        raise Failure(CONFLICT, why)
     if why := change.why_not(machine):
-        return Failure(CONFLICT, Told(why))
+        raise Failure(CONFLICT, why)
     if change.items is not None and item not in change.items(machine):
-        return Failure(CONFLICT, Told("There is no such device."))
-    return await attempt(monitor, change, form, act)
-
-
-async def attempt(
-    monitor: Monitor | None,
-    change: Change,
-    form: Texts,
-    act: Callable[[Parsed], Awaitable[object]],
-) -> Failure | None:
-    """Reads the form and acts; why it was not done, if it was not."""
-    parsed = parse(change, form)
-    if isinstance(parsed, Failure):
-        return parsed
-    try:
-        await act(parsed)
-    except Invalid as invalid:
-        return Failure(422, NOTHING_SENT, invalid.errors)
-    except (VmmError, OSError, ValueError) as error:
-        return failed(monitor, error)
-    return None
-
-
-def failed(monitor: Monitor | None, error: Exception) -> Failure:
-    """What an error means for the user."""
-    told = explained(monitor, error)
-    match error:
-        case MachineBusy():
-            return Failure(CONFLICT, told)
-        case VmmApiError() | MachineError() | ValueError():
-            return Failure(422, told)
-        case VmmError():
-            return Failure(BAD_GATEWAY, told)
-    return Failure(507, told)
-
-
-def explained(monitor: Monitor | None, error: Exception) -> Told:
-    """The error for users, with the monitor's own text if there is one."""
-    match error:
-        case VmmApiError(fault_message=words) if words:
-            return in_plain_words(words)
-        case VmmApiError():
-            return Told(f"The monitor returned status {error.status_code}.")
-        case VmmTimeoutError():
-            return Told("The monitor took too long to respond.")
-        case VmmConnectionError() if monitor is not None:
-            return Told(f"No monitor responds at {monitor.socket_path}. Is it running?")
-    return Told(as_sentence(error))
+        raise Failure(CONFLICT, "There is no such device.")
 
 
 def differences(change: Change, machine: Machine, form: Texts) -> str:
@@ -167,14 +76,16 @@ def differences(change: Change, machine: Machine, form: Texts) -> str:
     return "\n".join(lines)
 
 
-def parse(change: Change, form: Texts) -> Parsed | Failure:
-    """The input by section, without empty ones; or its faults."""
+def parse(change: Change, form: Texts) -> Parsed:
+    """The input by section, without empty ones. Raises Failure."""
     parsed: dict[str, Fields] = {}
-    errors: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for section in change.sections:
         try:
             fields = section.parse(form)
             parsed |= {} if fields is None else {section.key: fields}
-        except Invalid as invalid:
-            errors |= invalid.errors
-    return Failure(422, NOTHING_SENT, errors) if errors else parsed
+        except Failure as failure:
+            faults |= failure.fields
+    if faults:
+        raise invalid(faults)
+    return parsed

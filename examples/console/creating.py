@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from examples.console.account import CHECKED, Signed, Typed, for_those_who
-from examples.console.carry_out import NO_FAILURE, UNRECORDED, Failure, attempt, differences
-from examples.console.changes import CREATE, CREATE_FROM_SNAPSHOT, PRESETS, Change
+from examples.console.account import CHECKED, Typed, for_those_who
+from examples.console.carry_out import differences, parse
+from examples.console.changes import CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.changes.change import Parsed
 from examples.console.changes.create import NETWORK, FromSnapshot, NewMachine
 from examples.console.changes.policy import AGENT_PORT
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.events import EventLog
+from examples.console.events import Done, EventLog, recorded
+from examples.console.failures import Failure
 from examples.console.fields import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
 from examples.console.machine import NOT_STARTED, Machine
-from examples.console.pages import page
-from examples.console.records import RecordsError
 from examples.console.shown import Form, choices_of
-from examples.console.view import Visit, account, visit_of
+from examples.console.view import AVisit, Visit
 from generated_vmm import Balloon, FullVmConfiguration, Vsock
 from generated_vmm.machines import Definition, TapDevice
 
@@ -51,46 +50,36 @@ router = for_those_who("administer")
 
 @router.get("/new")
 @router.get("/new/snapshot")
-async def new(
-    request: Request, host: AHost, session: Signed, preset: str = "", snapshot: str = ""
-) -> Response:
+async def new(host: AHost, visit: AVisit, snapshot: str = "") -> Response:
     """Show the form."""
-    values = {**_suggested(host, WAYS[request.url.path]), **PRESETS.get(preset, {})}
-    if snapshot:
-        values["new.snapshot"] = snapshot
-    return _page(host, await visit_of(request, session), values, NO_FAILURE, preset)
+    chosen = {"new.snapshot": snapshot} if snapshot else {}
+    return _page(host, visit, {**_suggested(host, WAYS[visit.request.url.path]), **chosen})
 
 
 @router.post("/new", dependencies=CHECKED)
 @router.post("/new/snapshot", dependencies=CHECKED)
-async def create(request: Request, host: AHost, session: Signed, typed: Typed) -> Response:
+async def create(host: AHost, visit: AVisit, typed: Typed) -> Response:
     """Create the machine, and show it."""
-    change = WAYS[request.url.path]
-    made = await created(host, change, typed)
-    if isinstance(made, HostedMonitor):
-        return RedirectResponse(f"/machines/{made.name}?done={change.name}", 303)
-    values = {name: typed.get(name, "") for name in _suggested(host, change)}
-    return _page(host, await visit_of(request, session), values, made)
+    change = WAYS[visit.request.url.path]
+    if failure := await created(host, change, typed):
+        values = {name: typed.get(name, "") for name in _suggested(host, change)}
+        return _page(host, visit, values, failure)
+    name = typed["new.name"].strip()
+    return RedirectResponse(f"/machines/{name}?done={change.name}", 303)
 
 
-async def created(host: Host, change: Change, typed: Texts) -> HostedMonitor | Failure:
+Maker: TypeAlias = Callable[[Host, Parsed], Awaitable[HostedMonitor]]
+
+
+async def created(host: Host, change: Change, typed: Texts) -> Failure | None:
     """Creates the machine, as an action that is recorded; a failure leaves nothing behind."""
-    log, made = EventLog(typed.get("new.name", "").strip(), host.records), list[HostedMonitor]()
+    name, make = typed.get("new.name", "").strip(), _MAKERS[change.name]
 
-    async def act(parsed: Parsed) -> None:
-        make = _restored if change is CREATE_FROM_SNAPSHOT else _booted
-        made.append(await make(host, parsed))
+    async def act() -> Done:
+        made = await make(host, parse(change, typed))
+        return Done(change.done, differences(change, Machine(NOT_STARTED), typed), made.key)
 
-    try:
-        async with log.acting(change.verb) as outcome:
-            if failure := await attempt(None, change, typed, act):
-                outcome.refused = failure.why
-                return failure
-            detail = differences(change, Machine(NOT_STARTED), typed)
-            outcome.done(change.done, detail, made[0].key)
-            return made[0]
-    except RecordsError:
-        return UNRECORDED
+    return await recorded(EventLog(name, host.records), change.verb, act)
 
 
 async def _restored(host: Host, parsed: Parsed) -> HostedMonitor:
@@ -111,6 +100,9 @@ async def _booted(host: Host, parsed: Parsed) -> HostedMonitor:
         await machine.delete()
         raise
     return machine
+
+
+_MAKERS: Final[Mapping[str, Maker]] = {CREATE.name: _booted, CREATE_FROM_SNAPSHOT.name: _restored}
 
 
 def definition_of(host: Host, new: NewMachine, parsed: Parsed) -> Definition:
@@ -159,14 +151,9 @@ def _choices(host: Host, change: Change) -> Mapping[str, Sequence[str]]:
     return {**choices_of(host.library, change), "new.snapshot": snapshots}
 
 
-def _page(host: Host, visit: Visit, values: Texts, failure: Failure, preset: str = "") -> Response:
-    way = WAYS[visit.path]
-    change = _offered(host, way)
-    shown: Mapping[str, object] = {
-        "form": Form(change, values, "", failure, choices=_choices(host, change)),
-        "action": visit.path,
-        "presets": PRESETS if way is CREATE else {},
-        "preset": preset,
-        **account(visit),
-    }
-    return page("new.html", shown, status=failure.status)
+def _page(host: Host, visit: Visit, values: Texts, failure: Failure | None = None) -> Response:
+    path = visit.request.url.path
+    change = _offered(host, WAYS[path])
+    form = Form(change, values, failure, choices=_choices(host, change))
+    shown = {"form": form, "action": path, "boots": WAYS[path] is CREATE}
+    return visit.page("new.html", shown, failure)

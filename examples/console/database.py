@@ -1,4 +1,4 @@
-"""SQLite with one writer, which works from a queue, and a reader for each thread beside it."""
+"""SQLite with one writer, which works from a queue, and readers beside it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias
 
 BUSY_SECONDS: Final = 5.0
-BATCH: Final = 100
-"""The most writes that are stored together."""
 Write: TypeAlias = Callable[[sqlite3.Connection], int]
 
 
@@ -28,16 +26,12 @@ class Database:
     def __init__(self, path: Path | None, schema: str) -> None:
         self._folder = None if path else tempfile.TemporaryDirectory(prefix="records-")
         self._path = path or Path(self._folder.name if self._folder else "", "records.sqlite3")
-        self._queue: SimpleQueue[tuple[Write, Future[int]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Write, Future[int]]] = SimpleQueue()
         self._local, self._readers = threading.local(), list[sqlite3.Connection]()
-        self._is_closed = False
-        writer = self._opened()
-        writer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
-        writer.executescript(schema)
-        self._thread = threading.Thread(
-            target=self._work, args=(writer,), name="records", daemon=True
-        )
-        self._thread.start()
+        self._writer = self._opened()
+        self._writer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+        self._writer.executescript(schema)
+        self._thread = ThreadPoolExecutor(1, "records")
 
     def _opened(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, check_same_thread=False)
@@ -51,13 +45,14 @@ class Database:
         """
         done: Future[int] = Future()
         done.set_running_or_notify_cancel()
-        if self._is_closed:
-            done.set_exception(sqlite3.ProgrammingError("the database is closed"))
-        else:
-            self._queue.put((write, done))
+        self._waiting.put((write, done))
+        try:
+            self._thread.submit(self._store)
+        except RuntimeError as error:
+            done.set_exception(sqlite3.ProgrammingError(str(error)))
         return done
 
-    def read(self, query: str, values: Sequence[object] | dict[str, object]) -> list[Any]:
+    def read(self, query: str, values: Sequence[object]) -> list[Any]:
         """The rows of a query, of what is stored."""
         return self.reader().execute(query, values).fetchall()
 
@@ -70,46 +65,32 @@ class Database:
         found: sqlite3.Connection = self._local.reader
         return found
 
-    def _work(self, writer: sqlite3.Connection) -> None:
-        while batch := self._batch():
-            try:
-                with writer:
-                    numbers = [write(writer) for write, _ in batch]
-            except Exception:  # of one of them: each is tried alone
-                for write, done in batch:
-                    _do(writer, write, done)
-            else:
-                for (_, done), number in zip(batch, numbers, strict=True):
-                    done.set_result(number)
-        writer.close()
+    def _store(self) -> None:
+        """Stores what waits; the later turns of these writes find nothing to do."""
+        batch = [self._waiting.get() for _ in range(self._waiting.qsize())]
+        try:
+            with self._writer:
+                numbers = [write(self._writer) for write, _ in batch]
+        except Exception:  # of one of them: each is tried alone
+            for write, done in batch:
+                self._store_one(write, done)
+        else:
+            for (_, done), number in zip(batch, numbers, strict=True):
+                done.set_result(number)
 
-    def _batch(self) -> list[tuple[Write, Future[int]]]:
-        """What waits, at least one; empty at the end."""
-        batch: list[tuple[Write, Future[int]]] = []
-        while not batch or (not self._queue.empty() and len(batch) < BATCH):
-            item = self._queue.get()
-            if item is None:
-                self._queue.put(None)
-                break
-            batch.append(item)
-        return batch
+    def _store_one(self, write: Write, done: Future[int]) -> None:
+        try:
+            with self._writer:
+                done.set_result(write(self._writer))
+        except Exception as error:
+            logging.getLogger(__name__).exception("a record could not be written")
+            is_known = isinstance(error, sqlite3.Error)
+            done.set_exception(error if is_known else sqlite3.DataError(repr(error)))
 
     def close(self) -> None:
         """Stores what is queued, and closes the database."""
-        self._is_closed = True
-        self._queue.put(None)
-        self._thread.join()
-        for reader in self._readers:
-            reader.close()
+        self._thread.shutdown()
+        for connection in (self._writer, *self._readers):
+            connection.close()
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def _do(writer: sqlite3.Connection, write: Write, done: Future[int]) -> None:
-    try:
-        with writer:
-            done.set_result(write(writer))
-    except Exception as error:
-        logging.getLogger(__name__).exception("a record could not be written")
-        is_known = isinstance(error, sqlite3.Error)
-        done.set_exception(error if is_known else sqlite3.DataError(repr(error)))

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from examples.console.plain_words import as_sentence
+from examples.console.failures import FAILURES, Failure, failed
 from examples.console.records import Event, Person, Records, RecordsError, Search
-from fastapi_oidc import OIDCError
-from generated_vmm import VmmError
 
-NOT_RECORDED: Final = "Nothing was done: it could not be recorded. Is the disk full?"
 NOBODY: Final = Person("", "")
 _person: ContextVar[Person] = ContextVar("person", default=NOBODY)
 _address: ContextVar[str] = ContextVar("address", default="")
@@ -65,39 +61,36 @@ def on_behalf_of(somebody: Person) -> Iterator[None]:
         _person.reset(token)
 
 
-async def recorded(log: EventLog, verb: str, act: Callable[[], Awaitable[str]]) -> str:
-    """Does something, recorded before and after; returns why it was not done.
-
-    `verb` completes "Wants to …", and `act` returns what was done.
-    """
-    try:
-        async with log.acting(verb) as outcome:
-            try:
-                outcome.done(await act())
-            except (VmmError, OSError, ValueError) as error:
-                outcome.refused = as_sentence(error)
-            except OIDCError as error:
-                outcome.refused = error.public_text
-    except RecordsError:
-        return NOT_RECORDED
-    return outcome.refused
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of an act: what was done, or why it was refused.
-
-    `machine` is the id of a machine that was made.
-    """
+class Done(NamedTuple):
+    """What was done, with details; `machine` is the id of a machine that was made."""
 
     what: str
-    refused: str = "It was cut off."
     detail: str = ""
     machine: str = ""
 
-    def done(self, what: str, detail: str = "", machine: str = "") -> None:
-        """Says that it was done."""
-        self.what, self.refused, self.detail, self.machine = what, "", detail, machine
+
+Act: TypeAlias = Callable[[], Awaitable[Done]]
+
+
+async def recorded(log: EventLog, verb: str, act: Act) -> Failure | None:
+    """Does what the current user wants, recorded before and after; returns why it was not done.
+
+    `verb` completes "Wants to …".
+    """
+    try:
+        event = await log.begin(f"Wants to {verb}.")
+    except RecordsError:
+        return Failure(503, "Nothing was done: it could not be recorded. Is the disk full?")
+    done, refused = Done(f"Tried to {verb}."), "It was cut off."
+    try:
+        done, refused = await act(), ""
+    except FAILURES as error:
+        failure = failed(error)
+        refused = failure.why
+        return failure
+    finally:
+        await log.finish(event, done, refused)
+    return None
 
 
 class EventLog:
@@ -112,27 +105,16 @@ class EventLog:
         with suppress(sqlite3.Error):  # it is logged
             await asyncio.wrap_future(self._records.add_event(self._event(what, refused, detail)))
 
-    @asynccontextmanager
-    async def acting(self, verb: str) -> AsyncIterator[Outcome]:
-        """A block that does what the current user wants, recorded before and after.
+    async def begin(self, what: str) -> int:
+        """Record what the current user wants. Raises RecordsError: then it may not be done."""
+        return await self._records.begin_event(self._event(what))
 
-        Raises RecordsError: then it may not be done. What raises was cut off, unless the outcome
-        says more.
-        """
-        event = await self._records.begin_event(self._event(f"Wants to {verb}."))
-        outcome = Outcome(f"Tried to {verb}.")
-        try:
-            yield outcome
-        finally:
-            with suppress(sqlite3.Error):  # it is logged
-                done = self._records.finish_event(
-                    event,
-                    outcome.what,
-                    outcome.refused,
-                    outcome.machine or self._key,
-                    outcome.detail,
-                )
-                await asyncio.shield(asyncio.wrap_future(done))
+    async def finish(self, event: int, done: Done, refused: str) -> None:
+        """Record what came of it."""
+        what, detail, machine = done
+        stored = self._records.finish_event(event, what, refused, machine or self._key, detail)
+        with suppress(sqlite3.Error):  # it is logged
+            await asyncio.shield(asyncio.wrap_future(stored))
 
     def _event(self, what: str, refused: str = "", detail: str = "") -> Event:
         return Event(

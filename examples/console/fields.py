@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel
 
 from examples.console.library import Place
-from examples.console.words import ABSENCE
 from generated_vmm.model import ApiModel
-
-if TYPE_CHECKING:
-    from generated_vmm import NetworkOverrideFields
 
 Fields: TypeAlias = Mapping[str, object]
 Texts: TypeAlias = Mapping[str, str]
@@ -45,7 +40,8 @@ class Field:
         if self.kind == "words":
             return text.replace(",", " ").split()
         if self.kind == "pairs":
-            return [_pair(word) for word in text.replace(",", " ").split()]
+            pairs = (word.partition("=") for word in text.replace(",", " ").split())
+            return [{"iface_id": name, "host_dev_name": device} for name, _, device in pairs]
         return text
 
     def shown_of(self, model: BaseModel) -> str:
@@ -63,22 +59,10 @@ def rare(*fields: Field) -> tuple[Field, ...]:
     return tuple(replace(one, rare=True) for one in fields)
 
 
-_SINCE: Final = re.compile(r" (False when absent|True when absent|Since 1)\b[^.]*(\.\d+[^.]*)*\.")
-
-
 def described(model: type[ApiModel], field: Field) -> str:
-    """The field's hint, or the model's description, shortened for a form."""
+    """The field's hint, or the model's description."""
     member = model.model_fields.get(field.name)
-    words = _SINCE.sub("", (member.description if member else None) or "")
-    for absence, emptiness in ABSENCE.items():
-        words = words.replace(absence, emptiness)
-    return field.hint or words
-
-
-def _pair(word: str) -> NetworkOverrideFields | str:
-    """What the word says, or the word itself, which is no valid value."""
-    name, separator, device = word.partition("=")
-    return {"iface_id": name, "host_dev_name": device} if separator else word
+    return field.hint or (member.description if member else None) or ""
 
 
 def shown_text(value: object) -> str:

@@ -12,7 +12,6 @@ from examples.console.creating import created
 from examples.console.events import on_behalf_of
 from examples.console.fields import Texts
 from examples.console.host import Host
-from examples.console.hosted import HostedMonitor
 from examples.console.records import Person
 from generated_vmm.machines import Definition
 
@@ -32,8 +31,9 @@ async def first_machines(host: Host) -> None:
 
 
 async def _running(host: Host) -> None:
-    machine = await created(host, CREATE, form_of(host, RUNNING))
-    if not isinstance(machine, HostedMonitor):
+    await created(host, CREATE, form_of(host, RUNNING))
+    machine = host.get(RUNNING)
+    if machine is None:
         return
     for name, texts in BEFORE_THE_START.items():
         if name in CHANGES:  # a client for an older monitor lacks some

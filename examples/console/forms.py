@@ -8,23 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
+from examples.console.failures import invalid
 from examples.console.fields import Field, Fields, Texts, described
-from examples.console.words import FAULTS, HINTS
+from examples.console.words import HINTS
 from generated_vmm import Drive
 from generated_vmm.machines import Definition
 from generated_vmm.model import ApiModel
 
 NAME: Final = re.compile(r"[A-Za-z0-9_]+")
-
-
-class Invalid(Exception):
-    """The input is not valid; `errors` has a sentence for each `section.field`."""
-
-    def __init__(self, errors: Texts) -> None:
-        super().__init__(f"invalid: {', '.join(errors)}")
-        self.errors = errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +74,21 @@ class Section:
         return next((one for one in value or () if getattr(one, self.id_name) == item), None)
 
     def write(self, definition: Definition, fields: Fields) -> Definition:
-        """The definition with the input; members that are no inputs stay. Raises Invalid."""
+        """The definition with the input; members that are no inputs stay. Raises Failure."""
         name = str(fields.get(self.id_name, ""))
         before = self.found(definition, name)
         inputs = {one.name: one.kind for one in self.fields}
         others = getattr(definition.configuration, self.member) or [] if self.id_name else []
         taken = [getattr(one, self.id_name) for one in others if one is not before]
         if name in taken or (before is not None and inputs.get(self.id_name) == "text"):
-            raise Invalid({self._input_of(self.id_name): f"There is a device called {name}."})
+            raise invalid({self._input_of(self.id_name): f"There is a device called {name}."})
         if self.id_name and not NAME.fullmatch(name):
             why = "A name has letters, digits and underscores."
-            raise Invalid({self._input_of(self.id_name): why})
+            raise invalid({self._input_of(self.id_name): why})
         kept = before.model_dump(exclude_unset=True, exclude=set(inputs)) if before else {}
         model = self.model.model_validate({**fields, **kept})
         if isinstance(model, Drive) and not (model.path_on_host or model.socket):
-            raise Invalid({self._input_of("path_on_host"): "Choose a disk image."})
+            raise invalid({self._input_of("path_on_host"): "Choose a disk image."})
         if not self.id_name:
             return _with(definition, self.member, model)
         known = [model if one is before else one for one in others]
@@ -108,7 +100,7 @@ class Section:
         return f"{self.key}.{name if name in names else names[0]}"
 
     def parse(self, form: Texts) -> Fields | None:
-        """The members of the model, each in its type; empty inputs are not set. Raises Invalid.
+        """The members of the model, each in its type; empty inputs are not set. Raises Failure.
 
         None for an optional section without input.
         """
@@ -120,21 +112,16 @@ class Section:
             # A form has texts only, so numbers and flags are read from texts here and only here.
             model = self.model.model_validate({**self.fixed, **given}, strict=False)
         except ValidationError as error:
-            raise Invalid(self._sentences(error)) from error
+            raise invalid(self._sentences(error)) from error
         return model.model_dump(exclude_unset=True)
 
     def _sentences(self, error: ValidationError) -> dict[str, str]:
         """The first fault of each field, in words; of the first field if it is of none."""
         sentences: dict[str, str] = {}
         for fault in error.errors(include_url=False, include_input=False):
-            path = [str(part) for part in fault["loc"]]
-            at = next((one for one in self.fields if one.name == path[0]), self.fields[0])
-            why = _sentence(fault)
-            if at.kind == "pairs":
-                why = "Write it as in eth0=tap7."
-            elif len(path) > 1:
-                why = f"{'.'.join(path[1:])}: {why}"
-            sentences.setdefault(f"{self.key}.{at.name}", why)
+            first, *path = map(str, fault["loc"])
+            at = next((one for one in self.fields if one.name == first), self.fields[0])
+            sentences.setdefault(f"{self.key}.{at.name}", ": ".join([*path, f"{fault['msg']}."]))
         return sentences
 
     def values(self, definition: Definition | None, suggestions: Texts, item: str = "") -> Texts:
@@ -158,13 +145,6 @@ def without(definition: Definition, section: Section, item: str) -> Definition:
     devices: Sequence[BaseModel] = getattr(definition.configuration, section.member) or []
     left = [one for one in devices if getattr(one, section.id_name) != item]
     return _with(definition, section.member, left)
-
-
-def _sentence(fault: ErrorDetails) -> str:
-    known = FAULTS.get(fault["type"])
-    if known is None:
-        return fault["msg"].replace("Input should be", "Must be") + "."
-    return known.format_map(fault.get("ctx", {}))
 
 
 def is_known(model: type[ApiModel]) -> bool:

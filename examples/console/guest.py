@@ -5,25 +5,23 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi import Depends, HTTPException
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
 
-from examples.console.account import CHECKED, Posted, Signed, for_those_who, oidc_of
-from examples.console.events import recorded
+from examples.console.account import CHECKED, Posted, for_those_who
+from examples.console.events import Done, recorded
+from examples.console.failures import CONFLICT, Failure, as_sentence, failed
 from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
-from examples.console.pages import NO_STORE, attachment
-from examples.console.plain_words import as_sentence
+from examples.console.pages import NO_STORE, answer, attachment
 from examples.console.streams import STREAM_SECONDS, number_in
-from examples.console.uploads import Upload, parts_of
-from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDCSession
+from examples.console.uploads import form_with_file, parts_of
+from examples.console.view import AVisit, Ran, machine_page
 from generated_vmm import VmmError
 from generated_vmm.guest import CompletedProgram, Output, ProgramLost, ProgramTimeout, TerminalSize
 
@@ -36,7 +34,6 @@ GLANCE_SECONDS: Final = 0.1
 INPUT_SECONDS: Final = 10.0
 """How long a program may take to read what was typed."""
 TERMINAL: Final = TerminalSize(rows=24, columns=80)
-Ran = tuple[str, CompletedProgram]
 
 
 def guest_of(monitor: AHosted) -> HostedMonitor:
@@ -55,110 +52,79 @@ def require_shown(monitor: HostedMonitor, machine_id: object) -> None:
         raise ValueError("the page is of an earlier machine of this name")
 
 
-async def guest_page(
-    request: Request,
-    monitor: HostedMonitor,
-    session: OIDCSession[User],
-    *,
-    refusal: str = "",
-    ran: Ran | None = None,
-) -> Response:
-    """The page, with what was refused or has run."""
-    status = 409 if refusal else 200
-    visit = await visit_of(request, session, tab="guest", refusal=refusal, ran=ran, status=status)
-    return await machine_page(monitor, visit)
-
-
 router = for_those_who("operate")
 """The forms of the page, and what its terminal asks for."""
 
 
 @router.post("/machines/{machine}/guest/run", dependencies=CHECKED)
 async def run(
-    request: Request,
-    monitor: AGuest,
-    session: Signed,
-    command: Posted = "",
-    machine_id: Posted = "",
+    monitor: AGuest, visit: AVisit, command: Posted = "", machine_id: Posted = ""
 ) -> Response:
     """Run a command, and show its output."""
     ended: list[Ran] = []
 
-    async def act() -> str:
+    async def act() -> Done:
         require_shown(monitor, machine_id)
         ended.append((command, await _run(monitor, command)))
-        return f"Ran {command[:200]!r} in the guest."
+        return Done(f"Ran {command[:200]!r} in the guest.")
 
-    refusal = await recorded(monitor.events, f"run {command[:200]!r} in the guest", act)
-    return await guest_page(request, monitor, session, refusal=refusal, ran=next(iter(ended), None))
+    failure = await recorded(monitor.events, f"run {command[:200]!r} in the guest", act)
+    ran = next(iter(ended), None)
+    return await machine_page(monitor, visit, "guest", failure=failure, ran=ran)
 
 
 @router.get("/machines/{machine}/guest/file")
-async def read(request: Request, monitor: AGuest, session: Signed, path: str = "") -> Response:
+async def read(monitor: AGuest, visit: AVisit, path: str = "") -> Response:
     """A file of the guest."""
-    file = tempfile.TemporaryFile(dir=monitor.house.launch.folder)  # noqa: SIM115 - see parts_of
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - see parts_of
 
-    async def act() -> str:
+    async def act() -> Done:
         async with monitor.machine.guest() as guest:
             await guest.path(path).read_into(file, max_bytes=MOST_FILE)
         file.seek(0)
-        return f"Read {path} of the guest."
+        return Done(f"Read {path} of the guest.")
 
-    if refusal := await recorded(monitor.events, f"read {path} of the guest", act):
+    if failure := await recorded(monitor.events, f"read {path} of the guest", act):
         file.close()
-        return await guest_page(request, monitor, session, refusal=refusal)
+        return await machine_page(monitor, visit, "guest", failure=failure)
     headers = attachment(PurePosixPath(path).name)
     return StreamingResponse(parts_of(file), media_type="application/octet-stream", headers=headers)
 
 
 @router.post("/machines/{machine}/guest/file")
-async def write(request: Request, monitor: AGuest, session: Signed) -> Response:
+async def write(monitor: AGuest, visit: AVisit) -> Response:
     """Write a file to the guest."""
 
-    def check(fields: Mapping[str, str]) -> None:
-        oidc_of(request).check_csrf_token(session, fields.get("csrf_token"))
-
-    with tempfile.TemporaryFile(dir=monitor.house.launch.folder) as file:
-        upload = Upload(file, MOST_FILE, check)
-        try:
-            await upload.receive(request)
-        except ValueError as error:
-            why = as_sentence(error)
-            await monitor.events.add("Tried to write a file in the guest.", why)
-            return await guest_page(request, monitor, session, refusal=why)
-        path = _target(upload)
-
-        async def act() -> str:
-            require_shown(monitor, upload.fields.get("machine_id"))
-            await asyncio.to_thread(file.seek, 0)
+    async def act() -> Done:
+        async with form_with_file(visit) as (form, file):
+            require_shown(monitor, form.get("machine_id"))
+            folder = str(form.get("path", "")).strip() or "/tmp/"  # noqa: S108 - of the guest
+            path = _target(folder, file.filename or "")
             async with monitor.machine.guest() as guest:
-                await guest.path(path).write_from(file)
-            return f"Wrote {path} in the guest: {upload.size} bytes."
+                await guest.path(path).write_from(file.file)
+            return Done(f"Wrote {path} in the guest: {file.size} bytes.")
 
-        refusal = await recorded(monitor.events, f"write {path} in the guest", act)
-    if refusal:
-        return await guest_page(request, monitor, session, refusal=refusal)
+    if failure := await recorded(monitor.events, "write a file in the guest", act):
+        return await machine_page(monitor, visit, "guest", failure=failure)
     return RedirectResponse(f"/machines/{monitor.name}/guest?done=guest_file", 303)
 
 
 @router.post("/machines/{machine}/guest/terminal", dependencies=CHECKED)
-async def open_terminal(
-    request: Request, monitor: AGuest, session: Signed, machine_id: Posted = ""
-) -> Response:
+async def open_terminal(monitor: AGuest, visit: AVisit, machine_id: Posted = "") -> Response:
     """Start a shell, and show its terminal."""
     name = uuid.uuid4().hex
 
-    async def act() -> str:
+    async def act() -> Done:
         require_shown(monitor, machine_id)
         async with monitor.machine.guest() as guest:
             shell = ["/bin/sh", "-c", 'exec "$(command -v bash || echo /bin/sh)" -l']
             environment = {"TERM": "xterm-256color"}
             await guest.start(shell, id=name, terminal=TERMINAL, stdin=True, env=environment)
-        monitor.terminals[session.sub] = name  # that of the person's next pages
-        return "Opened a terminal in the guest."
+        monitor.terminals[visit.session.sub] = name  # that of the person's next pages
+        return Done("Opened a terminal in the guest.")
 
-    if refusal := await recorded(monitor.events, "open a terminal in the guest", act):
-        return await guest_page(request, monitor, session, refusal=refusal)
+    if failure := await recorded(monitor.events, "open a terminal in the guest", act):
+        return await machine_page(monitor, visit, "guest", failure=failure)
     return RedirectResponse(f"/machines/{monitor.name}/guest?terminal={name}", 303)
 
 
@@ -205,10 +171,11 @@ async def type_in(
             if rows.isdecimal() and columns.isdecimal():
                 await found.resize(int(rows), int(columns))
             await found.write(text.encode()[:LONGEST_INPUT])
-    except (VmmError, OSError, ValueError) as error:
-        why = as_sentence(error) if str(error) else "The program in the guest reads no input."
-        return JSONResponse({"refused": why}, 409, headers=NO_STORE)
-    return JSONResponse({}, headers=NO_STORE)
+    except TimeoutError:
+        return answer(Failure(CONFLICT, "The program in the guest reads no input."))
+    except (VmmError, ValueError) as error:
+        return answer(failed(error))
+    return answer(None)
 
 
 def _ended(monitor: HostedMonitor, program: str) -> HTTPException:
@@ -256,7 +223,6 @@ async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:
             return error.completed
 
 
-def _target(upload: Upload) -> str:
-    """The path in the guest: that of the form, in which a folder gets the name of the file."""
-    path, name = upload.fields.get("path", "").strip() or "/tmp/", upload.filename  # noqa: S108
+def _target(path: str, name: str) -> str:
+    """The path in the guest: a folder gets the name of the file."""
     return f"{path}{PurePosixPath(name).name}" if path.endswith("/") else path

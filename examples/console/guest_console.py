@@ -5,26 +5,19 @@ from __future__ import annotations
 import time
 from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Query, Request
-from fastapi.responses import (
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-    StreamingResponse,
-)
+from fastapi import Depends, HTTPException, Query
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from examples.console.account import CHECKED, Signed, Typed, for_all, for_those_who
+from examples.console.account import CHECKED, Typed, for_all, for_those_who
 from examples.console.events import person
+from examples.console.failures import CONFLICT, Failure, failed
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
 from examples.console.meanwhile import PageState
-from examples.console.pages import NO_STORE, attachment, page
+from examples.console.pages import NO_STORE, answer, attachment, page
 from examples.console.routes import AMonitor
 from examples.console.streams import STREAM_SECONDS
 from examples.console.terminal import SIZES, plain_text
-from examples.console.view import machine_page, visit_of
-from fastapi_oidc import OIDCSession
+from examples.console.view import AVisit, machine_page
 from generated_vmm import VmmError
 
 LONGEST_INPUT: Final = 4096
@@ -97,30 +90,28 @@ async def note(monitor: HostedMonitor) -> None:
         await monitor.events.add("Typed into the guest's console.")
 
 
-async def answer(
-    request: Request, monitor: HostedMonitor, session: OIDCSession[User], why: str, status: int
-) -> Response:
-    """Tell scripts and pages what came of it; nothing is wrong if `why` is empty."""
-    if "text/html" not in request.headers.get("accept", ""):
-        return JSONResponse({"refused": why}, status if why else 200, headers=NO_STORE)
-    if not why:
-        return RedirectResponse(f"/machines/{monitor.name}/console", 303)
-    visit = await visit_of(request, session, tab="console", refusal=why, status=status)
-    return await machine_page(monitor, visit)
-
-
 @writing.post("/machines/{machine}/console/input", dependencies=CHECKED)
-async def type_in(request: Request, monitor: AHosted, session: Signed, form: Typed) -> Response:
-    """Pass on what was typed."""
+async def type_in(monitor: AHosted, visit: AVisit, form: Typed) -> Response:
+    """Pass on what was typed, and tell scripts and pages what came of it."""
+    failure = await _type(monitor, form)
+    if "text/html" not in visit.request.headers.get("accept", ""):
+        return answer(failure)
+    if failure is None:
+        return RedirectResponse(f"/machines/{monitor.name}/console", 303)
+    return await machine_page(monitor, visit, "console", failure=failure)
+
+
+async def _type(monitor: HostedMonitor, form: dict[str, str]) -> Failure | None:
     if PageState.parse(form.get("page", "")).run != monitor.run:
         why = "Nothing was typed: this page is of an earlier start of the machine. Try again."
-        return await answer(request, monitor, session, why, 409)
+        return Failure(CONFLICT, why)
     await note(monitor)  # some of it may be typed, whatever comes of the rest
     try:
-        await _write(monitor, _typed(form))
+        if monitor.serial is not None:
+            await monitor.serial.write(_typed(form))
     except VmmError as error:
-        return await answer(request, monitor, session, str(error), 502)
-    return await answer(request, monitor, session, "", 200)
+        return failed(error)
+    return None
 
 
 @writing.post("/machines/{machine}/console/size", dependencies=CHECKED)
@@ -138,8 +129,3 @@ def _typed(form: dict[str, str]) -> bytes:
         return key
     text = form["text"] if "text" in form else form.get("line", "") + "\n"
     return text.encode()[:LONGEST_INPUT]
-
-
-async def _write(monitor: HostedMonitor, typed: bytes) -> None:
-    if monitor.serial is not None:
-        await monitor.serial.write(typed)

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 from examples.console.changes.create import Copy
 from examples.console.events import NOBODY, on_behalf_of, person
+from examples.console.failures import invalid
 from examples.console.fields import Fields
-from examples.console.forms import Invalid
 from examples.console.hosted import HostedMonitor
 from examples.console.launch import Launch
 from examples.console.monitors import Monitors
@@ -153,9 +153,9 @@ class Host(Monitors):
             self.records.add_event(event)
 
     def require_free(self, name: str, field: str) -> None:
-        """Raises Invalid, for the field of a form, if there is a machine of this name."""
+        """Raises Failure, for the field of a form, if there is a machine of this name."""
         if self.machines.find(name) is not None:
-            raise Invalid({field: f"There is a machine called {name}."})
+            raise invalid({field: f"There is a machine called {name}."})
 
     async def create(self, name: str, definition: Definition) -> HostedMonitor:
         """A new machine, which does not run. Raises VmmError, OSError and ValueError."""

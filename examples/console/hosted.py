@@ -171,14 +171,6 @@ class HostedMonitor(Monitor):
         monitor = self.machine.monitor
         return str(monitor.pid) if monitor is not None and monitor.running else ""
 
-    async def has_ended(self) -> bool:
-        """Whether the monitor's process has ended, or ends within a moment."""
-        for _ in range(5):
-            if not self.machine.is_up:
-                return True
-            await asyncio.sleep(FOLLOW_SECONDS)
-        return False
-
     @property
     def serial(self) -> AsyncSerial | None:
         """The guest's console."""

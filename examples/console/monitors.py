@@ -119,10 +119,6 @@ class Monitor:
         """How much of that is done, if it is known."""
         return None
 
-    async def has_ended(self) -> bool:
-        """Whether a monitor without a response is known to have ended."""
-        return False
-
     @property
     def socket_path(self) -> str:
         """The socket of its API."""

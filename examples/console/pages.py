@@ -11,9 +11,10 @@ from typing import Final
 from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from examples.console.failures import Failure
 from examples.console.records import moment
 from examples.console.scale import BYTES, ago, lasting
 
@@ -46,6 +47,14 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 def attachment(name: str) -> dict[str, str]:
     """The headers of a file to download, which is not cached."""
     return {**NO_STORE, "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
+
+
+def answer(failure: Failure | None) -> Response:
+    """What a program or a script learns of a change."""
+    if failure is None:
+        return Response(status_code=204, headers=NO_STORE)
+    refusal = {"refused": failure.sentence, "fields": dict(failure.fields)}
+    return JSONResponse(refusal, failure.status, headers=NO_STORE)
 
 
 CONFIRMED: Final = "confirmed"

@@ -17,10 +17,10 @@ from fastapi.responses import Response, StreamingResponse
 from examples.console.account import Signed, for_all
 from examples.console.identity import User
 from examples.console.monitors import Monitors
-from examples.console.pages import attachment, page
+from examples.console.pages import attachment
 from examples.console.records import Event, Records, Search
 from examples.console.routes import monitors_of
-from examples.console.view import account, visit_of
+from examples.console.view import AVisit
 
 PAGE_EVENTS: Final = 50
 EXPORTED_EVENTS: Final = 1_000
@@ -82,19 +82,19 @@ router = for_all()
 
 
 @router.get("/events")
-async def events(request: Request, session: Signed, search: ASearch) -> Response:
+async def events(visit: AVisit, search: ASearch) -> Response:
     """Show what was found."""
-    monitors = monitors_of(request)
-    search = among(search, monitors, session.identity)
+    monitors, user = monitors_of(visit.request), visit.session.identity
+    search = among(search, monitors, user)
     found = await asyncio.to_thread(monitors.records.events, search, PAGE_EVENTS + 1)
-    asked = {name: text for name, text in request.query_params.items() if text}
+    asked = {name: text for name, text in visit.request.query_params.items() if text}
     values = {
         "events": found[:PAGE_EVENTS],
         "asked": asked,
         "older": found[PAGE_EVENTS - 1].id if len(found) > PAGE_EVENTS else None,
-        "machines": viewed(monitors, session.identity),
+        "machines": viewed(monitors, user),
     }
-    return page("events.html", {**values, **account(await visit_of(request, session))})
+    return visit.page("events.html", values)
 
 
 @router.get("/events/export")

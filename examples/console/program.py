@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import secrets
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -56,6 +56,8 @@ def serve(settings: ConsoleSettings) -> None:
     key = secrets.token_urlsafe(16) if settings.needs_key else ""
     with listener, parts(settings) as console:
         sessions = sessions_at(settings.redis)
+        if console.folder is not None:  # where there is room for files that are uploaded
+            tempfile.tempdir = str(console.folder)
         app = create_app(
             console.oidc,
             console.monitors,
@@ -68,8 +70,6 @@ def serve(settings: ConsoleSettings) -> None:
         )
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, ws="none")
         print(_welcome(settings, console, key), flush=True)
-        gc.freeze()
-        gc.enable()
         Server(config, console.monitors).run([listener])
 
 

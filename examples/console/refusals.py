@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
@@ -14,6 +12,7 @@ from starlette.exceptions import HTTPException
 from examples.console.changes import CHANGES
 from examples.console.creating import WAYS
 from examples.console.events import EventLog, on_behalf_of
+from examples.console.failures import Failure
 from examples.console.identity import User
 from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
@@ -23,8 +22,6 @@ from fastapi_oidc import OIDC, Caller, Code, OIDCError
 
 LONGEST_PATH: Final = 200
 """The characters of a path that an event has."""
-LONGEST_FORM: Final = 65_536
-"""The largest form, in bytes, that is read from a user whose session has ended."""
 
 
 def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
@@ -43,20 +40,15 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
             raise error
         if error.code is Code.SESSION_REQUIRED:
-            return await session_over(request)
+            return session_over(request)
         if session is None or "change" not in request.path_params:
             return message_page(error.status, error.public_text)
         monitor = _monitor(request, session.identity)
         if monitor is None:
             return message_page(404, "There is no such machine.")
-        visit = await visit_of(
-            request,
-            session,
-            tab=change_of(request.path_params["change"]).tab,
-            refusal=refusal_sentence(request, error),
-            status=error.status,
-        )
-        return await machine_page(monitor, visit)
+        tab = change_of(request.path_params["change"]).tab
+        failure = Failure(error.status, refusal_sentence(request, error))
+        return await machine_page(monitor, await visit_of(request, session), tab, failure=failure)
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -96,15 +88,14 @@ def _monitor(request: Request, user: User) -> Monitor | None:
     return monitors_of(request).get(name) if user.may("view", name) else None
 
 
-async def session_over(request: Request) -> HTMLResponse:
-    """The page if the session ended before the button was pressed; it shows the input again."""
+def session_over(request: Request) -> HTMLResponse:
+    """The page if the session ended before the button was pressed."""
     return message_page(
         401,
         "Your session has ended",
         "Nothing was changed. Sign in again to continue where you were.",
         f"/auth/login?{urlencode({'return_to': _page_of(request)})}",
         "Sign in",
-        await _typed(request),
     )
 
 
@@ -116,30 +107,9 @@ def _page_of(request: Request) -> str:
     return f"/machines/{names['machine']}/{change_of(names['change']).tab}"
 
 
-async def _typed(request: Request) -> Mapping[str, str]:
-    """The input of the form, by the labels of its fields; empty for an unknown form."""
-    name = request.path_params.get("change", "")
-    change = WAYS.get(request.url.path) or CHANGES.get(name)
-    length = request.headers.get("content-length", "")
-    if change is None or not length.isdecimal() or int(length) > LONGEST_FORM:
-        return {}
-    form = await request.form()
-    return {
-        field.label: str(form[key])
-        for section in change.sections
-        for field in section.fields
-        if form.get(key := f"{section.key}.{field.name}") and field.kind not in ("flag", "item")
-    }
-
-
 def message_page(
-    status: int,
-    heading: str,
-    text: str = "",
-    way_on: str = "/",
-    label: str = "All machines",
-    typed: Mapping[str, str] = MappingProxyType({}),
+    status: int, heading: str, text: str = "", way_on: str = "/", label: str = "All machines"
 ) -> HTMLResponse:
-    """A page with one message and one link, and what was `typed`."""
+    """A page with one message and one link."""
     values = {"heading": heading, "text": text, "way_on": way_on, "way_on_label": label}
-    return page("message.html", {"user": None, "typed": typed, **values}, status=status)
+    return page("message.html", {"user": None, **values}, status=status)

@@ -9,21 +9,18 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import CHECKED, Signed, Typed, for_all, oidc_of
+from examples.console.account import CHECKED, Signed, Typed, for_all
 from examples.console.board import Board, Row
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
-from examples.console.first_run import needs_of
 from examples.console.host import Host
 from examples.console.identity import User
 from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
-from examples.console.pages import CONFIRMED, NO_STORE, attachment, page, question
-from examples.console.plain_words import as_sentence
+from examples.console.pages import CONFIRMED, NO_STORE, page, question
 from examples.console.shown import LISTED, Attempt
-from examples.console.view import TABS, account, machine_page, visit_of
-from fastapi_oidc import Code, OIDCSession, SessionError
-from generated_vmm import to_config_file
+from examples.console.view import TABS, AVisit, Visit, machine_page
+from fastapi_oidc import Code, SessionError
 
 
 def monitors_of(request: Request) -> Monitors:
@@ -80,11 +77,9 @@ pages = for_all()
 
 
 @pages.get("/")
-async def list_machines(
-    request: Request, session: Signed, done: str = "", find: str = ""
-) -> Response:
+async def list_machines(visit: AVisit, done: str = "", find: str = "") -> Response:
     """Show the list."""
-    return await list_page(request, session, done, find)
+    return await list_page(visit, done, find)
 
 
 @pages.get("/bulk")
@@ -100,69 +95,51 @@ async def some_operator(request: Request, session: Signed) -> None:
 
 
 @pages.post("/bulk", dependencies=[Depends(some_operator), *CHECKED])
-async def bulk(request: Request, session: Signed) -> Response:
+async def bulk(request: Request, visit: AVisit) -> Response:
     """Change several machines, and tell what came of each."""
-    monitors, user, form = monitors_of(request), session.identity, await request.form()
+    monitors, user, form = monitors_of(request), visit.session.identity, await request.form()
     change = str(form.get("change", ""))
     names = list(dict.fromkeys(str(one) for one in form.getlist("machine")))
     if change not in LISTED:
         raise HTTPException(422, "There is no such change.")
     if CHANGES[change].confirm and not form.get(CONFIRMED):
-        shown = {"csrf_token": oidc_of(request).csrf_token(session), "change": change}
+        shown = {"csrf_token": visit.csrf_token, "change": change}
         asked = f"{CHANGES[change].button} {', '.join(names)}?"
         return question(asked, CHANGES[change].button, request, shown, {"machine": names})
     told = await asyncio.gather(
         *(_one_of_many(monitors, user, CHANGES[change], name) for name in names)
     )
-    return await list_page(request, session, "", "", told)
+    return await list_page(visit, "", "", told)
 
 
 async def list_page(
-    request: Request,
-    session: OIDCSession[User],
-    done: str,
-    find: str,
-    told: Sequence[tuple[str, str]] = (),
+    visit: Visit, done: str, find: str, told: Sequence[tuple[str, str]] = ()
 ) -> Response:
     """The list, and what was `told` of several machines."""
-    monitors = monitors_of(request)
+    monitors, user = monitors_of(visit.request), visit.session.identity
     values = {
-        "rows": await rows_of(BOARD, monitors, session.identity, find),
+        "rows": await rows_of(BOARD, monitors, user, find),
         "at": BOARD.at,
         "find": find,
-        "can_create": isinstance(monitors, Host) and session.identity.may("administer"),
+        "can_create": isinstance(monitors, Host) and user.may("administer"),
         "done": DONE.get(done, ""),
         "host_charts": monitors.host_use.charts(),
         "has_any": bool(monitors.all),
+        "is_simulated": isinstance(monitors, Host) and monitors.launch.is_simulated,
         "bulk": [CHANGES[name] for name in LISTED],
         "told": told,
-        "needs": needs_of(monitors) if isinstance(monitors, Host) else [],
     }
-    return page("machines.html", {**values, **account(await visit_of(request, session))})
+    return visit.page("machines.html", values)
 
 
 @pages.get("/machines/{machine}")
-async def overview(
-    request: Request, monitor: AMonitor, session: Signed, done: str = ""
-) -> Response:
-    """Show the first page of a machine."""
-    return await tab(request, monitor, session, "overview", done)
-
-
 @pages.get("/machines/{machine}/{tab}")
-async def tab(
-    request: Request,
-    monitor: AMonitor,
-    session: Signed,
-    tab: str,
-    done: str = "",
-) -> Response:
+async def tab(monitor: AMonitor, visit: AVisit, tab: str = "overview", done: str = "") -> Response:
     """Show a page of a machine."""
     if tab not in TABS:
         # The URL of a failed change, entered or reloaded.
         return RedirectResponse(f"/machines/{monitor.name}/{change_of(tab).tab}", 303)
-    visit = await visit_of(request, session, tab=tab, done=DONE.get(done, ""))
-    return await machine_page(monitor, visit)
+    return await machine_page(monitor, visit, tab, done=DONE.get(done, ""))
 
 
 async def _one_of_many(
@@ -212,17 +189,6 @@ async def host(request: Request) -> HTMLResponse:
     return page("host.html", {"charts": monitors_of(request).host_use.charts()})
 
 
-@parts.get("/machines/{machine}/config-file")
-async def config_file(monitor: AMonitor) -> Response:
-    """A file to start a monitor with."""
-    try:
-        content = to_config_file((await monitor.look()).configuration)
-    except ValueError as error:
-        raise HTTPException(409, as_sentence(error)) from error
-    headers = attachment(f"{monitor.name}.json")
-    return Response(content, media_type="application/json", headers=headers)
-
-
 async def permitted(machine: str, change: AChange, session: Signed) -> None:
     """Refuses users without the right that the change needs."""
     if not session.identity.may(change.right, machine):
@@ -235,25 +201,22 @@ changes = APIRouter(dependencies=[Depends(permitted), *CHECKED])
 
 @changes.post("/machines/{machine}/{change}")
 async def change_machine(
-    request: Request, monitor: AMonitor, change: AChange, session: Signed, typed: Typed
+    request: Request, monitor: AMonitor, change: AChange, visit: AVisit, typed: Typed
 ) -> Response:
     """Carry a change out, and go on to the page that shows it."""
     if change.confirm and not typed.get(CONFIRMED):
-        shown = {**typed, "csrf_token": oidc_of(request).csrf_token(session)}
+        shown = {**typed, "csrf_token": visit.csrf_token}
         return question(f"{monitor.name}: {change.confirm}", change.button, request, shown)
     typed.pop(CONFIRMED, None)
-    tab, name = typed.pop("tab", ""), monitor.name
-    is_list = tab == "list"
-    tab = tab if tab in TABS else change.tab
+    tab = typed.pop("tab", "")
     page = PageState.parse(typed.pop("page", ""))
     failure = await carry_out(monitor, change, typed, page)
+    shown_at = tab if tab in TABS else change.tab
     if monitors_of(request).get(monitor.name) is None:
         return RedirectResponse(f"/?done={change.name}", 303)
-    if failure is None and is_list:
-        return RedirectResponse("/", 303)
-    if failure is None:
-        name = typed.get(change.leads_on, "").strip() or name
-        return RedirectResponse(f"/machines/{name}/{tab}?done={change.name}", 303)
-    attempt = Attempt(change, typed, failure)
-    visit = await visit_of(request, session, tab=tab, attempt=attempt, status=failure.status)
-    return await machine_page(monitor, visit)
+    if failure is not None:
+        attempt = Attempt(change, typed, failure)
+        return await machine_page(monitor, visit, shown_at, attempt=attempt)
+    name = typed.get(change.leads_on, "").strip() or monitor.name
+    onward = "/" if tab == "list" else f"/machines/{name}/{shown_at}?done={change.name}"
+    return RedirectResponse(onward, 303)

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import Final
 
 _TEXTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text())
-REFUSALS: Final[Mapping[str, str]] = _TEXTS["refusals"]
-FAULTS: Final[Mapping[str, str]] = _TEXTS["faults"]
 HINTS: Final[Mapping[str, str]] = _TEXTS["hints"]
-NEEDS: Final[Mapping[str, str]] = _TEXTS["needs"]
 RENEWED: Final[Sequence[str]] = _TEXTS["clone"]["renewed"]
 SHARED: Final[Sequence[str]] = _TEXTS["clone"]["shared"]
 FIGURES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = _TEXTS["figures"]
-ABSENCE: Final[Mapping[str, str]] = _TEXTS["absence"]
 TIMES: Final[Mapping[str, int]] = _TEXTS["times"]
 ENDED: Final[Mapping[str, str]] = _TEXTS["ended"]
 VARIABLES: Final[Mapping[str, str]] = _TEXTS["variables"]

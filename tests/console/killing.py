@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from examples.console.carry_out import Failure, carry_out
+from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE_FROM_SNAPSHOT
 from examples.console.creating import created
 from examples.console.demo import samples
@@ -122,8 +122,7 @@ async def do(folder: Path, change: str, moment: int) -> None:
         if change == RESTORE:
             snapshot = host.machines.snapshots()[0].id
             texts = {"new.name": "copy", "new.snapshot": snapshot, "new.run": "true"}
-            made = await created(host, CREATE_FROM_SNAPSHOT, texts)
-            failure = made if isinstance(made, Failure) else None
+            failure = await created(host, CREATE_FROM_SNAPSHOT, texts)
         else:
             failure = await carry_out(monitor, CHANGES[change], TEXTS[change])
     assert failure is None, failure

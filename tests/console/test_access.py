@@ -185,7 +185,7 @@ def test_who_may_give_and_withdraw(house: RunningConsole, trail: Trail, carol: B
         ):
             alice.open(GUEST)
             alice.click("Give access", wrong)
-            alice.require(409, why)
+            alice.require(422, why)
         alice.click("Give access")
         given = alice.form_of("withdraw")
         with at_guest(house, BOB) as bob:

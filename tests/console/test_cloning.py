@@ -77,13 +77,10 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ({"name": "Bad"}, "Name This is not of the form that is needed."),
+        ({"name": "Bad"}, "Name String should match pattern"),
         ({"name": "x"}, "Name a tap device for eth0."),
-        ({"name": "x", "taps": "eth0"}, "Tap devices Write it as in eth0=tap7."),
-        (
-            {"name": "x", "taps": "eth0=tap/9"},
-            "There is no such tap device that the monitor may open.",
-        ),
+        ({"name": "x", "taps": "eth7=tap7 eth0=tap0"}, "There is no network interface eth7."),
+        ({"name": "x", "taps": "eth0=tap/9"}, "Open tap device failed"),
     ],
 )
 def test_a_clone_that_cannot_be_made_leaves_nothing(

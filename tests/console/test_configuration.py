@@ -1,6 +1,5 @@
-"""What a machine is made of, and the file to start a monitor with."""
+"""What a machine is made of, and the code that makes it."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,22 +15,6 @@ from generated_vmm.machines.definition import with_files
 from tests.console.browser import Browser, create
 from tests.console.running import RunningConsole
 from tests.vmm.machines.parts import SIMULATED
-
-
-def test_a_monitor_can_be_started_with_the_file(alice: Browser, console: RunningConsole) -> None:
-    alice.click("Save setup", {"machine_config.vcpu_count": "2"})
-    alice.open("/machines/demo/configuration", sees='"vcpu_count": 2')
-    alice.open(alice.page.links["Download it"])
-    document = json.loads(alice.text)
-    kernel = console.host.suggestions["boot_source.kernel_image_path"]
-    assert document["boot-source"]["kernel_image_path"] == kernel
-
-
-def test_there_is_no_file_before_there_is_a_kernel(alice: Browser) -> None:
-    alice.open("/machines/demo/configuration")
-    assert "Download it" not in alice.page.links
-    alice.open("/machines/demo/config-file")
-    alice.require(409, "The configuration has no kernel_image_path")
 
 
 def test_the_code_of_a_machine_makes_the_same_one(

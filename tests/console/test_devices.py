@@ -72,7 +72,7 @@ def test_what_cannot_be_done_says_why(devices: Browser, console: RunningConsole)
     assert console.host.suggestions["boot_source.kernel_image_path"] in devices.text
     assert not devices.has_button("Save setup")
     devices.open("/machines/demo/devices")
-    assert "Set it up Stop the machine first." in devices.text
+    assert "The machine runs: stop it to change what is not offered here." in devices.text
     assert not devices.has_button("Save vsock")
     assert not devices.has_button("Add drive")
 
@@ -82,8 +82,13 @@ def test_what_cannot_be_done_says_why(devices: Browser, console: RunningConsole)
 
 def test_a_machine_without_a_balloon_says_so(alice: Browser) -> None:
     start(alice, "memory")
-    assert "This machine has no balloon." in alice.text
-    assert "Memory on top was not set up before the start." in alice.text
+    for name, why in (
+        ("balloon_size", "This machine has no balloon."),
+        ("memory_size", "Memory on top was not set up before the start."),
+    ):
+        form = {name: alice.field(name) for name in ("csrf_token", "page")}
+        alice.post(f"/machines/demo/{name}", form)
+        alice.require(409, why)
     assert not alice.has_button("Resize balloon")
     assert not alice.has_button("Ask for this size")
 
@@ -117,7 +122,7 @@ def metadata(alice: Browser) -> Browser:
 
 def test_what_is_no_document_is_told_at_its_field(metadata: Browser) -> None:
     metadata.click("Save document", {FIELD: "{nope"})
-    metadata.require(422, "This is not JSON:")
+    metadata.require(422, "Invalid JSON")
     assert metadata.field(FIELD) == "{nope"
 
 
@@ -126,8 +131,7 @@ def test_access_through_an_unknown_interface_is_told_at_the_start(metadata: Brow
     start(metadata, "overview")
     metadata.click("Start")
     assert metadata.status == 422
-    plain = "There is no such interface. Add it first."
-    assert f"Start {plain} The monitor's words MMMDS config" in metadata.text
+    assert "does not correspond to any existing network interface" in metadata.text
 
 
 def test_access_through_two_interfaces(metadata: Browser, console: RunningConsole) -> None:
@@ -142,8 +146,10 @@ def test_access_through_two_interfaces(metadata: Browser, console: RunningConsol
 
 def test_a_started_machine_without_access_says_so(metadata: Browser) -> None:
     start(metadata, "metadata")
-    assert "This machine has started without access to metadata." in metadata.text
     assert not metadata.has_button("Save document")
+    form = {name: metadata.field(name) for name in ("csrf_token", "page")}
+    metadata.post("/machines/demo/metadata", {**form, FIELD: "{}"})
+    metadata.require(409, "This machine has started without access to metadata.")
 
 
 def test_a_viewer_does_not_see_the_document_which_may_have_secrets(

@@ -4,7 +4,7 @@ from typing import Final, Literal, NamedTuple
 
 import pytest
 
-from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, PRESETS
+from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT
 from examples.console.changes.change import STOPPED, Change
 from examples.console.creating import WAYS
 from examples.console.fields import Field
@@ -28,7 +28,7 @@ from tests.console.running import RunningConsole
 
 Stage = Literal["stopped", "running", "paused"]
 START, STOP = "Start the machine first.", "Stop the machine first."
-NUMBER, NEEDED = "Enter a whole number.", "This is needed."
+NUMBER, NEEDED = "Input should be a valid integer", "Field required."
 DISK: Final = "root_drive.path_on_host"
 
 
@@ -71,7 +71,7 @@ FORMS: Final[dict[str, Case]] = {
         "running",
         {"growth.size_mib": "2"},
         {"growth.drive_id": "rootfs", "growth.size_mib": "0"},
-        "Must be greater than or equal to 1.",
+        "Input should be greater than or equal to 1.",
     ),
     "network": Case(
         "stopped",
@@ -86,12 +86,12 @@ FORMS: Final[dict[str, Case]] = {
         NEEDED,
     ),
     "network_removal": Case("stopped", {}, {}, STOP),
-    "vsock": Case("stopped", {"vsock.guest_cid": "7"}, {"vsock.guest_cid": "2"}, "Must be"),
+    "vsock": Case("stopped", {"vsock.guest_cid": "7"}, {"vsock.guest_cid": "2"}, "Input should be"),
     "balloon_size": Case(
         "running",
         {"balloon_size.amount_mib": "32"},
         {"balloon_size.amount_mib": "4096"},
-        "That is more than the machine has.",
+        "Amount of pages requested is too large",
     ),
     "memory_hotplug": Case(
         "stopped",
@@ -103,19 +103,19 @@ FORMS: Final[dict[str, Case]] = {
         "running",
         {"memory_size.requested_size_mib": "128"},
         {"memory_size.requested_size_mib": "4096"},
-        "Not more than there may be, and a multiple of the pieces.",
+        "it must be a multiple of block size",
     ),
     "metadata": Case(
         "running",
         {"document.contents": '{\n  "a": "</textarea> démo"\n}'},
         {"document.contents": "[]"},
-        "Enter a JSON object, as in {}.",
+        "Input should be a valid dictionary",
     ),
     "access": Case(
         "stopped",
         {"access.network_interfaces": "eth0", "access.ipv4_address": "169.254.1.1"},
         {"access.network_interfaces": "eth0", "access.ipv4_address": "10.0.0.1"},
-        "This is not of the form that is needed.",
+        "String should match pattern",
     ),
     "named_snapshot": Case(
         "running", {"named_snapshot.name": "new"}, {"named_snapshot.name": ""}, NEEDED
@@ -241,6 +241,6 @@ def test_every_text_for_a_form_is_of_one_of_its_fields() -> None:
     made = [CREATE, CREATE_FROM_SNAPSHOT, *CHANGES.values(), *WAYS.values()]
     sections = [section for change in made for section in change.sections]
     fields = {f"{section.key}.{one.name}" for section in sections for one in section.fields}
-    texts = (*PRESETS.values(), *BEFORE_THE_START.values(), HINTS)
+    texts = (*BEFORE_THE_START.values(), HINTS)
     assert {name for one in texts for name in one} <= fields
     assert {DISK, "named_snapshot.name", "clone.name"} <= fields

@@ -172,8 +172,10 @@ def test_prometheus_reads_figures_with_its_token(host: RunningConsole) -> None:
     assert "console_host_memory_used_bytes" in figures
     for wrong in ({}, {"authorization": "Bearer other"}, {"authorization": "of-prometheus"}):
         assert TestClient(app).get("/metrics", headers=wrong).status_code == 401
-    without = create_app(host.parts.oidc, Monitors({}))
+    nothing = Monitors({})
+    without = create_app(host.parts.oidc, nothing)
     assert TestClient(without).get("/metrics", headers=right).status_code == 404
+    nothing.records.close()
 
 
 def test_a_slow_reader_delays_no_writer_and_no_other_reader(records: Records) -> None:

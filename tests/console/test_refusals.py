@@ -52,7 +52,7 @@ def test_a_file_that_is_none_of_the_consoles_is_told_at_the_start(
 ) -> None:
     alice.click("Save setup", {field: "/nowhere"})
     alice.click("Start")
-    alice.require(422, "Start /nowhere")
+    alice.require(422, "/nowhere")
 
 
 def test_a_guest_that_is_shut_down_takes_its_monitor_along(alice: Browser) -> None:
@@ -79,7 +79,7 @@ def test_a_monitor_of_another_program_that_is_gone_is_a_sentence(tmp_path: Path)
             assert alice.status == 200
         simulated.stop()
         alice.click("Pause")
-        alice.require(502, f"Pause No monitor responds at {path}. Is it running?")
+        alice.require(502, "No monitor responds.")
         assert not alice.has_button("Resume")
 
 
@@ -90,7 +90,6 @@ def test_a_session_that_ended_before_the_click_leads_back(
     alice.forget_cookies()
     alice.click("Add network interface", {"network.host_dev_name": "tap7"})
     alice.require(401, "Your session has ended Nothing was changed.")
-    assert "What you typed Tap device tap7" in alice.text
     assert not console.machine().definition.can_boot
     alice.open(alice.page.links["Sign in"])
     alice.click("AA Alice Admin")
@@ -207,7 +206,9 @@ def test_what_strangers_get(host: RunningConsole) -> None:
         hold(stranger.get("/signed-out"))
         file = stranger.get(f"{STATIC_PATH}/console.css").headers
         assert file["cache-control"] == "public, max-age=31536000, immutable"
-    app = create_app(host.parts.oidc, Monitors({}), metrics_token="of-prometheus")
+    nothing = Monitors({})
+    app = create_app(host.parts.oidc, nothing, metrics_token="of-prometheus")
     refused = TestClient(app).get("/metrics")
     hold(refused)  # type: ignore[arg-type]  # of httpx2, with the same members
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    nothing.records.close()

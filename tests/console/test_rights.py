@@ -154,6 +154,8 @@ def own_routes(host: RunningConsole, apis: Apis = NO_APIS) -> list[tuple[str, st
     monitors = host.parts.monitors if apis.routes else Monitors({})
     app = create_app(host.parts.oidc, monitors, apis=apis)
     described = get_openapi(title="", version="", routes=app.routes)["paths"]
+    if monitors is not host.parts.monitors:
+        monitors.records.close()
     return [
         (method.upper(), path)
         for path, methods in described.items()

@@ -90,6 +90,7 @@ async def test_only_what_runs_and_has_statistics_is_asked_for_them(
         asked = [call.path for call in simulated.calls].count
         assert asked("/balloon/statistics") == has_statistics
         await monitor.close()
+        monitor.records.close()
 
 
 async def test_a_monitor_that_has_gone_has_no_figures(tmp_path: Path) -> None:
@@ -97,3 +98,4 @@ async def test_a_monitor_that_has_gone_has_no_figures(tmp_path: Path) -> None:
     await monitor.sample()
     assert monitor.charts() == []
     await monitor.close()
+    monitor.records.close()

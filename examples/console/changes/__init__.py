@@ -12,7 +12,6 @@ from examples.console.changes.change import Panel as Panel
 from examples.console.changes.copies import CLONES, SNAPSHOTS
 from examples.console.changes.create import CREATE as CREATE
 from examples.console.changes.create import CREATE_FROM_SNAPSHOT as CREATE_FROM_SNAPSHOT
-from examples.console.changes.create import PRESETS as PRESETS
 from examples.console.changes.devices import DRIVES, NETWORKS, VSOCKS
 from examples.console.changes.memory import BALLOONS, MEMORY_ON_TOP
 from examples.console.changes.metadata import ACCESSES, METADATA

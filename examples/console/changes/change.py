@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeAlias
 
 from examples.console.fields import Fields, Texts
@@ -28,10 +27,10 @@ from examples.console.words import words_of
 from generated_vmm import AsyncVmmClient
 from generated_vmm.machines import Definition
 
-STOPPED: Final = frozenset({NOT_STARTED, ENDED})
-WHILE_RUNNING: Final = frozenset({RUNNING})
-WHILE_PAUSED: Final = frozenset({PAUSED})
-ANY_TIME: Final = STOPPED | STARTED
+STOPPED: Final[frozenset[str]] = frozenset({NOT_STARTED, ENDED})
+WHILE_RUNNING: Final[frozenset[str]] = frozenset({RUNNING})
+WHILE_PAUSED: Final[frozenset[str]] = frozenset({PAUSED})
+ANY_TIME: Final[frozenset[str]] = STOPPED | STARTED
 
 Parsed: TypeAlias = Mapping[str, Fields]
 Act: TypeAlias = Callable[[Monitor, Parsed], Awaitable[object]]
@@ -96,11 +95,21 @@ class Change:
         """Whether there is anything to fill in."""
         return any(field.kind != "item" for section in self.sections for field in section.fields)
 
-    def act_of(self, monitor: Monitor) -> Callable[[Parsed], Awaitable[object]] | None:
-        """What carries it out; None if this console had to start the monitor for that."""
+    @property
+    def is_power(self) -> bool:
+        """Whether it is a button on every page."""
+        return self.tab == "overview" and not self.sections
+
+    def is_for(self, monitor: Monitor) -> bool:
+        """Whether it can be carried out, or this console had to start the monitor for that."""
+        return self.act is not None or isinstance(monitor, HostedMonitor)
+
+    async def do(self, monitor: Monitor, parsed: Parsed) -> None:
+        """Carry it out."""
         if self.of_hosted is not None and isinstance(monitor, HostedMonitor):
-            return partial(self.of_hosted, monitor)
-        return partial(self.act, monitor) if self.act is not None else None
+            await self.of_hosted(monitor, parsed)
+        elif self.act is not None:
+            await self.act(monitor, parsed)
 
     def item_of(self, form: Texts) -> str:
         """The device that a form is about; empty for the machine."""

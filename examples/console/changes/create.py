@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias, TypedDict
+from typing import Annotated, TypeAlias, TypedDict
 
 from pydantic import Field as ModelField
 from pydantic import StringConstraints
 
 from examples.console.changes.change import STOPPED, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.fields import Field, Texts, rare
+from examples.console.fields import Field, rare
 from examples.console.forms import Section, is_known
 from generated_vmm import NetworkInterface, NetworkOverride
 from generated_vmm.model import ApiModel
@@ -112,9 +111,3 @@ NETWORK = Section(
 )
 CREATE = Change(name="create", when=STOPPED, sections=(NEW, MACHINE, BOOT_SOURCE, ROOT, NETWORK))
 CREATE_FROM_SNAPSHOT = Change(name="create_from_snapshot", when=STOPPED, sections=(RESTORED,))
-PRESETS: Final[Mapping[str, Texts]] = {
-    "small": {"machine_config.vcpu_count": "1", "machine_config.mem_size_mib": "128"},
-    "medium": {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"},
-    "large": {"machine_config.vcpu_count": "4", "machine_config.mem_size_mib": "2048"},
-}
-"""The default sizes, as texts of the form."""

@@ -69,31 +69,6 @@ function asked(button) {
 
 document.querySelector('.tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 
-/* A size fills its fields in, and leaves what was typed into others; the one that the fields have is marked. */
-const presets = [...document.querySelectorAll('[data-preset]')].map((link) => ({
-  link,
-  texts: Object.entries(JSON.parse(link.getAttribute('data-preset') ?? '{}')).map(([name, text]) => ({
-    input: /** @type {HTMLInputElement | null} */ (document.querySelector(`[name="${name}"]`)),
-    text: String(text),
-  })),
-}))
-
-function markPresets() {
-  for (const { link, texts } of presets) {
-    if (texts.every(({ input, text }) => input?.value === text)) link.setAttribute('aria-current', 'true')
-    else link.removeAttribute('aria-current')
-  }
-}
-
-for (const { link, texts } of presets) {
-  link.addEventListener('click', (event) => {
-    event.preventDefault()
-    for (const { input, text } of texts) if (input) input.value = text
-    link.dispatchEvent(new InputEvent('input', { bubbles: true }))
-  })
-}
-addEventListener('input', markPresets)
-
 const menu = /** @type {HTMLDetailsElement | null} */ (document.querySelector('.account'))
 
 document.addEventListener('keydown', (event) => {
@@ -406,7 +381,6 @@ function fillIn(texts) {
     else input.value = texts[input.id] ?? ''
     unfold(input)
   }
-  markPresets()
   if (changed.length) tell('What you typed before is filled in again, and not saved yet.')
 }
 
@@ -432,7 +406,6 @@ function restoreFolds() {
 }
 restoreFolds()
 addEventListener('pagehide', rememberFolds)
-markPresets()
 
 /* A file that is dropped on a form is the one that was chosen. */
 for (const form of document.querySelectorAll('form.drop')) {

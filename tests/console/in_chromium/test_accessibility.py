@@ -30,7 +30,7 @@ def test_a_fault_is_told_at_its_field(visit: Visit) -> None:
     wrong.fill("many")
     press(page, "Save setup")
     expect(wrong).to_be_focused()
-    expect(wrong).to_have_accessible_description(re.compile("Enter a whole number."))
+    expect(wrong).to_have_accessible_description(re.compile("Input should be a valid integer"))
     assert violations(page) == []
 
 

@@ -99,20 +99,3 @@ def test_the_list_is_searched_and_switched_by_keyboard_alone(visit: Visit) -> No
         page.goto("/?find=demo")
         reach(page, button)
         expect(in_list(page, "demo")).to_contain_text(state)
-
-
-def test_a_preset_fills_in_what_it_shows_and_leaves_the_rest(visit: Visit) -> None:
-    page = visit()
-    page.goto("/new")
-    page.get_by_label("Name", exact=True).fill("typed")
-    for preset, size in (("Large", "2048"), ("Small", "128")):
-        page.get_by_role("link", name=preset).click()
-        expect(page.locator("#machine_config-mem_size_mib")).to_have_value(size)
-        expect(page.locator("[data-preset][aria-current]")).to_contain_text(preset)
-    expect(page.get_by_label("Name", exact=True)).to_have_value("typed")
-    page.reload()
-    expect(page.locator("[data-preset][aria-current]")).to_contain_text("Small")
-    expect(page.locator("#machine_config-mem_size_mib")).to_have_value("128")
-    expect(page.get_by_label("Name", exact=True)).to_have_value("typed")
-    page.fill("#machine_config-mem_size_mib", "200")
-    expect(page.locator("[data-preset][aria-current]")).to_have_count(0)

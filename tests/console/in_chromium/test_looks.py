@@ -1,4 +1,4 @@
-"""What is looked at rather than read: charts, sparklines, colours, also in forced colours."""
+"""What is looked at rather than read: charts and colours, also in forced colours."""
 
 import re
 from collections.abc import Iterator
@@ -38,8 +38,7 @@ def test_the_list_tells_uptime_and_use(page: Page) -> None:
     expect(machine.locator("time")).to_have_text(re.compile(r"up \d+ (s|min)"))
     expect(machine.locator("time")).to_have_attribute("title", re.compile("since .*20"))
     for colours in in_each_scheme(page):
-        for title in ("Processor", "Memory", "Disk", "Network"):
-            expect(machine.get_by_role("img", name=re.compile(f"{title} over"))).to_be_visible()
+        expect(machine).to_contain_text(re.compile(r"Processor \d+ % · Memory \d+ MiB"))
         assert violations(page) == [], colours
 
 
