@@ -81,7 +81,9 @@ def _give_access(page: Page) -> None:
 def _console() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        settings = ConsoleSettings(port, 0, sockets={}, issuer=None, simulated_agent=True)
+        settings = ConsoleSettings(
+            port=port, provider_port=0, sockets={}, issuer=None, simulated_agent=True
+        )
         with parts(settings) as console:
             app = create_app(console.oidc, console.monitors, apis=console.apis)
             with serving(app, listener):

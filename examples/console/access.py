@@ -1,27 +1,43 @@
-"""What machines may do as a person: given, served while they run, and ended."""
+"""What machines may do as a person: given, served while they run, shown, and withdrawn."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import tomllib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from examples.console.apis import Apis
-from examples.console.events import address
+from examples.console.account import CHECKED, Posted, Signed, User, for_all, for_those_who, oidc_of
+from examples.console.events import Done, address, recorded
 from examples.console.failures import as_sentence
+from examples.console.guest import require_shown
+from examples.console.guest_console import AHosted
+from examples.console.history import ended
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
+from examples.console.pages import page
 from examples.console.records import Event, Person, moment
-from examples.console.sampling import ended
+from examples.console.settings import SettingsError
+from examples.console.view import AVisit, machine_page
 from examples.console.words import ENDED, TIMES
-from fastapi_oidc import OIDC, EventName, OIDCSession, SessionError
-from fastapi_oidc.broker import Access, AccessEvent, Broker, Refused
+from fastapi_oidc import (
+    OIDC,
+    Code,
+    ConfigurationError,
+    DownstreamAPI,
+    EventName,
+    OIDCSession,
+    SessionError,
+)
+from fastapi_oidc.broker import Access, AccessEvent, Broker, Refused, Route
 from generated_vmm import VmmError
 
 PORT: Final = 8080
@@ -178,3 +194,99 @@ def _told(event: AccessEvent) -> tuple[str, str, str]:
         return f"Called {where}: {event.status}, {cost}.", "", ""
     why = ENDED.get(event.code) or Refused(event.code).public_text
     return f"Called {where}: {event.status}.", why, cost
+
+
+def routes(accesses: Accesses) -> APIRouter:
+    """The part of the page that is polled, and its buttons."""
+    router, operators = for_all(), for_those_who("operate")
+
+    @router.get("/machines/{machine}/guest/access")
+    async def shown(
+        request: Request, monitor: AHosted, session: Signed, machine_id: str
+    ) -> HTMLResponse:
+        if machine_id != monitor.key:  # else an earlier machine's page would get its form
+            raise HTTPException(410, "The page is of an earlier machine of this name.")
+        values = {"giving": await accesses.shown(monitor, session), "user": session.identity}
+        token = oidc_of(request).csrf_token(session)
+        return page("access.html", {**values, "monitor": monitor, "csrf_token": token})
+
+    @operators.post("/machines/{machine}/guest/access", dependencies=CHECKED)
+    async def give(monitor: AHosted, visit: AVisit) -> Response:
+        form = await visit.request.form()
+        names, time = [str(one) for one in form.getlist("route")], str(form.get("time", ""))
+        wanted = f"access to {', '.join(names)[:200]} for {time[:20]}"
+
+        async def act() -> Done:
+            require_shown(monitor, form.get("machine_id"))
+            if not names or not set(names) <= set(accesses.broker.routes) or time not in TIMES:
+                raise ValueError("choose what to give, and for how long")
+            await accesses.give(visit.session, monitor, names, TIMES[time])
+            return Done(f"Gave it {wanted}.")
+
+        if failure := await recorded(monitor.events, f"give it {wanted}", act):
+            return await machine_page(monitor, visit, "guest", failure=failure)
+        return RedirectResponse(f"/machines/{monitor.name}/guest", 303)
+
+    @router.post("/machines/{machine}/guest/access/withdraw", dependencies=CHECKED)
+    async def withdraw(monitor: AHosted, visit: AVisit, access: Posted = "") -> Response:
+        user, given = visit.session.identity, accesses.given.get(monitor.key)
+        if given is not None and not given.may_be_withdrawn_by(user, monitor.name):
+            raise SessionError(Code.SESSION_FORBIDDEN, "it is another person's access")
+
+        async def act() -> Done:
+            if given is None or given.access.id != access:
+                raise ValueError("there is no such access any more")
+            await accesses.broker.withdraw(given.access)
+            return Done(f"Withdrew the access that {given.by} gave it.")
+
+        if failure := await recorded(monitor.events, "withdraw its access", act):
+            return await machine_page(monitor, visit, "guest", failure=failure)
+        return RedirectResponse(f"/machines/{monitor.name}/guest", 303)
+
+    router.include_router(operators)
+    return router
+
+
+class Apis(NamedTuple):
+    """The broker's routes by name, and the APIs for which sessions get tokens."""
+
+    routes: Mapping[str, Route]
+    downstream: Sequence[DownstreamAPI]
+
+
+NO_APIS: Final = Apis({}, ())
+_OF_TOKEN: Final = {"grant", "audience", "resource", "scope"}
+
+
+class RouteTable(BaseModel):
+    """One route as the file has it: options of `Route`, and how its token is requested."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str
+    allow: list[str]
+    approve: list[str] = []
+    audience: str | None = None
+    resource: str | None = None
+    scope: list[str] = []
+    own_token: bool = False
+    headers: list[str] = []
+    networks: list[str] = []
+    grant: Literal["token_exchange", "refresh_token", "on_behalf_of"] = "token_exchange"
+
+
+def apis_in(path: Path) -> Apis:
+    """The routes of a file in TOML, a table for each name. Raises SettingsError."""
+    try:
+        content = tomllib.loads(path.read_text())
+        tables = TypeAdapter(dict[str, RouteTable]).validate_python(content)
+        routes = {name: Route(**one.model_dump(exclude={"grant"})) for name, one in tables.items()}
+        with_tokens = [one for one in tables.values() if not one.own_token]
+        apis = [DownstreamAPI(**one.model_dump(include=_OF_TOKEN)) for one in with_tokens]
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        raise SettingsError(f"CONSOLE_ROUTES: {place}: {wrong['msg']}") from error
+    except (OSError, ValueError, ConfigurationError) as error:
+        raise SettingsError(f"CONSOLE_ROUTES: {error}") from error
+    return Apis(routes, list(dict.fromkeys(apis)))

@@ -1,28 +1,93 @@
-"""The account menu: the user's sessions, and ending one or all of them."""
+"""The signed-in user, what they may do with which machines, and the buttons of their menu."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict
 
 from examples.console.events import work_for
-from examples.console.identity import User
-from examples.console.settings import Right
+from examples.console.records import Person
+from examples.console.settings import ROLES, Right, RoleSettings
 from fastapi_oidc import (
     OIDC,
     Code,
+    IdentityContext,
     LogoutOptions,
     OIDCSession,
     SessionError,
     require_auth,
     require_csrf,
 )
+
+RIGHTS: Final[tuple[Right, ...]] = ("view", "operate", "administer")
+"""Each contains those before it."""
+
+
+class User(BaseModel):
+    """A person with the roles that the OpenID Provider gives them.
+
+    `viewer`, `operator` and `admin` are for all machines; `operator:web-*` is for those whose names
+    match the pattern. Other roles mean nothing here.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    sub: str
+    name: str
+    roles: tuple[str, ...] = ()
+
+    def may(self, right: Right, machine: str = "") -> bool:
+        """Whether the user has the right for a machine; without one, for all."""
+        enough = RIGHTS[RIGHTS.index(right) :]
+        parts = (role.partition(":") for role in self.roles)
+        return any(
+            ROLES.get(role) in enough and (not names or fnmatchcase(machine, names))
+            for role, _, names in parts
+        )
+
+    @property
+    def title(self) -> str:
+        """The strongest role that the user has for any machine."""
+        names = [role.partition(":")[0] for role in self.roles]
+        return next((name for name in ("admin", "operator") if name in names), "viewer")
+
+    @property
+    def person(self) -> Person:
+        """The user as the person of events."""
+        return Person(self.sub, self.name)
+
+
+def identity_resolver(settings: RoleSettings) -> Callable[[IdentityContext], User]:
+    """A function that returns the user behind validated provider data.
+
+    UserInfo wins over the ID token.
+    """
+
+    def resolve_identity(context: IdentityContext) -> User:
+        claims = {**context.id_token_claims, **(context.user_info or {})}
+        name = str(claims.get("name") or claims["sub"])
+        user = User(sub=str(claims["sub"]), name=name, roles=tuple(roles_in(claims, settings)))
+        if settings.everybody_views and not user.may("view"):
+            return user.model_copy(update={"roles": (*user.roles, "viewer")})
+        return user
+
+    return resolve_identity
+
+
+def roles_in(claims: Mapping[str, object], settings: RoleSettings) -> Iterator[str]:
+    """The roles that the claim gives; a claim that is a text is one value."""
+    found: object = claims
+    for name in [settings.claim] if settings.claim in claims else settings.claim.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    for value in [found] if isinstance(found, str) else found if isinstance(found, list) else []:
+        yield from [str(value)] if settings.given is None else settings.given.get(str(value), ())
+
 
 SIGNED_OUT_PATH = "/signed-out"
 
@@ -35,16 +100,6 @@ async def signed(session: Annotated[OIDCSession[User], Depends(require_auth)]) -
 
 Signed = Annotated[OIDCSession[User], Depends(signed)]
 Posted = Annotated[str, Form()]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """One session of the user; `is_this` marks the current one."""
-
-    id: str
-    since: datetime
-    last_seen: datetime | None
-    is_this: bool
 
 
 def oidc_of(request: Request) -> OIDC[User]:
@@ -62,25 +117,6 @@ async def typed_of(request: Request) -> dict[str, str]:
 Typed = Annotated[dict[str, str], Depends(typed_of)]
 CHECKED: Final = [Depends(require_csrf)]
 """Refuses forms that no page of the session has made."""
-
-
-async def sessions_of(request: Request, session: OIDCSession[User]) -> Sequence[SessionRow]:
-    """All sessions of the user of `session`: this one first, then the newest."""
-    oidc = oidc_of(request)
-    dated = oidc.settings.idle_timeout is not None
-    rows = [_row(one, session.id, dated=dated) for one in await oidc.sessions_of(session.sub)]
-    return sorted(rows, key=lambda row: not row.is_this)
-
-
-def _row(session: OIDCSession[User], this: str, *, dated: bool) -> SessionRow:
-    """`dated`: the library records when a session was last used after its login."""
-    seen = (session.last_seen_at or session.created_at) if dated else None
-    return SessionRow(
-        id=session.id,
-        since=datetime.fromtimestamp(session.created_at, UTC),
-        last_seen=datetime.fromtimestamp(seen, UTC) if seen else None,
-        is_this=session.id == this,
-    )
 
 
 def for_all() -> APIRouter:
@@ -103,17 +139,6 @@ def for_those_who(right: Right) -> APIRouter:
 
 router = for_all()
 """The buttons of the menu; every signed-in user may end their own sessions."""
-
-
-@router.post("/account/end-session", dependencies=CHECKED)
-async def end_session(
-    request: Request, session: Signed, session_id: Posted = "", return_to: Posted = "/"
-) -> Response:
-    """End one of the user's sessions."""
-    own = {one.id for one in await oidc_of(request).sessions_of(session.sub)}
-    if session_id in own:  # else it has ended meanwhile, or belongs to another user
-        await oidc_of(request).revoke(session_id=session_id)
-    return RedirectResponse(own_path(return_to), 303)
 
 
 @router.post("/account/sign-out-everywhere", dependencies=CHECKED)

@@ -14,22 +14,20 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from examples.console.account import User
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
 from examples.console.events import EventLog, work_for
-from examples.console.fields import Field
-from examples.console.forms import Section
-from examples.console.host import Host
+from examples.console.forms import Field, Section
+from examples.console.host import Host, Snapshot
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
 from examples.console.images import SNAPSHOTS, delete_one
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import NO_STORE, answer
 from examples.console.past import PAGE_EVENTS, ASearch, among
 from examples.console.records import Event
 from examples.console.routes import viewed
-from examples.console.snapshots import Snapshot, snapshots_in
 from fastapi_oidc import API, Caller
 
 PREFIX: Final = "/api/v1"
@@ -102,7 +100,7 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
         """The snapshots of machines that the caller may view, the newest first."""
         if not isinstance(monitors, Host):
             return []
-        found = await asyncio.to_thread(snapshots_in, monitors)
+        found = await asyncio.to_thread(monitors.snapshots)
         return [one for one in found if caller.identity.may("view", one.machine_name)]
 
     @router.delete("/snapshots/{snapshot}", tags=["snapshots"], status_code=204)
@@ -122,10 +120,7 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     def changing(change: Change) -> Endpoint:
         async def endpoint(request: Request, machine: str, caller: Writer) -> Response:
             monitor, user = viewed(monitors, machine, caller.identity), caller.identity
-            if not user.may(change.right, monitor.name):
-                await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
-                raise HTTPException(403, change.not_yours)
-            return answer(await carry_out(monitor, change, await texts_of(request)))
+            return answer(await carry_out(monitor, change, await texts_of(request), user))
 
         return endpoint
 

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, Final
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from examples.console import account, creating, giving, guest, guest_console, images, past, routes
-from examples.console.access import Accesses
-from examples.console.account import own_path
-from examples.console.apis import NO_APIS, Apis
-from examples.console.bodies import BodyLimit
+from examples.console import access, account, creating, guest, guest_console, images, past, routes
+from examples.console.access import NO_APIS, Accesses, Apis
+from examples.console.account import User, identity_resolver, own_path
 from examples.console.events import Addressed, address
-from examples.console.headers import SecurityHeaders
 from examples.console.host import Host
-from examples.console.identity import User, identity_resolver
-from examples.console.key import KeyHolders
+from examples.console.middleware import BodyLimit, KeyHolders, SecurityHeaders
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.records import Event, Person, moment
 from examples.console.refusals import message_page, tell_refusals
-from examples.console.settings import USUAL_ROLES, RoleSettings
-from examples.console.stores import Sessions
+from examples.console.settings import USUAL_ROLES, RoleSettings, Sessions
+from examples.console.words import SIGN_INS
 from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
 from fastapi_oidc import Event as OIDCEvent
 from fastapi_oidc.broker import AccessEvent
-
-SIGN_INS: Final = {
-    EventName.LOGIN_SUCCEEDED: "Signed in.",
-    EventName.LOGIN_REFUSED: "Tried to sign in.",
-    EventName.SESSION_ENDED: "The session ended.",
-    EventName.LOGOUT_STARTED: "Signed out.",
-    EventName.BACK_CHANNEL_LOGOUT_ACCEPTED: "The provider ended sessions.",
-}
-"""What the trail says of events of the library."""
 
 
 def create_app(
@@ -107,7 +93,7 @@ def create_app(
     _mount(app, oidc)
     if accesses is not None:
         app.include_router(accesses.broker.router)
-        app.include_router(giving.routes(accesses))
+        app.include_router(access.routes(accesses))
     app.state.api = None
     if api_audience is not None:
         from examples.console import api
@@ -118,7 +104,7 @@ def create_app(
 
 
 def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
-    app.mount(STATIC_PATH, KeptFiles(directory=STATIC))
+    app.mount(STATIC_PATH, StaticFiles(directory=STATIC))
     app.include_router(oidc.router, prefix="/auth")
     app.include_router(account.router)
     app.include_router(guest_console.reading)
@@ -137,16 +123,6 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:
         text = _SIGNED_OUT.get(why, "You have signed out of the console.")
         return message_page(200, "Signed out", text, own_path(back), "Sign in again")
-
-
-class KeptFiles(StaticFiles):
-    """Files that browsers cache: changed files have another URL."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        """The file, which may be cached for a year."""
-        response = super().file_response(*args, **kwargs)
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return response
 
 
 _SIGNED_OUT = {

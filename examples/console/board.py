@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from examples.console.identity import User
-from examples.console.monitors import Monitor
+from examples.console.account import User
+from examples.console.monitors import Machine, Monitor
 from examples.console.pages import part
-from examples.console.shown import power_of
+from examples.console.shown import LISTED, power_of
 from generated_vmm.machines import Operation
 
 
@@ -71,6 +71,7 @@ class Board:
         may = user.may("operate", monitor.name)
 
         def made() -> str:
+            forms = power_of(monitor, Machine(state, monitor.definition), user)
             return part(
                 "row.html",
                 monitor=monitor,
@@ -78,7 +79,7 @@ class Board:
                 operation=known.operation,
                 progress=progress,
                 may_choose=may,
-                power=power_of(monitor, state) if may else (),
+                power=[one for one in forms if one.change.name in LISTED],
             )
 
         html = self._text(monitor, ("row", may), (state, monitor.run, known, progress), made)

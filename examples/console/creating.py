@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, HTTPException, Request
@@ -14,14 +13,13 @@ from examples.console.carry_out import differences, parse
 from examples.console.changes import CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.changes.change import Parsed
 from examples.console.changes.create import NETWORK, FromSnapshot, NewMachine
-from examples.console.changes.policy import AGENT_PORT
-from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
+from examples.console.changes.setup import AGENT_PORT, BOOT_SOURCE, MACHINE, ROOT
 from examples.console.events import Done, EventLog, recorded
 from examples.console.failures import Failure
-from examples.console.fields import Texts
+from examples.console.forms import Texts
 from examples.console.host import Host
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import NOT_STARTED, Machine
+from examples.console.monitors import NOT_STARTED, Machine
 from examples.console.shown import Form, choices_of
 from examples.console.view import AVisit, Visit
 from generated_vmm import Balloon, FullVmConfiguration, Vsock
@@ -53,7 +51,7 @@ router = for_those_who("administer")
 async def new(host: AHost, visit: AVisit, snapshot: str = "") -> Response:
     """Show the form."""
     chosen = {"new.snapshot": snapshot} if snapshot else {}
-    return _page(host, visit, {**_suggested(host, WAYS[visit.request.url.path]), **chosen})
+    return _page(host, visit, {**suggested(host, WAYS[visit.request.url.path]), **chosen})
 
 
 @router.post("/new", dependencies=CHECKED)
@@ -62,7 +60,7 @@ async def create(host: AHost, visit: AVisit, typed: Typed) -> Response:
     """Create the machine, and show it."""
     change = WAYS[visit.request.url.path]
     if failure := await created(host, change, typed):
-        values = {name: typed.get(name, "") for name in _suggested(host, change)}
+        values = {name: typed.get(name, "") for name in suggested(host, change)}
         return _page(host, visit, values, failure)
     name = typed["new.name"].strip()
     return RedirectResponse(f"/machines/{name}?done={change.name}", 303)
@@ -84,14 +82,12 @@ async def created(host: Host, change: Change, typed: Texts) -> Failure | None:
 
 async def _restored(host: Host, parsed: Parsed) -> HostedMonitor:
     wish = FromSnapshot.model_validate(parsed["new"])
-    host.require_free(wish.name, "new.name")
     return await host.restore(wish.snapshot.partition("/")[0], wish)
 
 
 async def _booted(host: Host, parsed: Parsed) -> HostedMonitor:
     """Makes the machine, and starts it if it should; one that cannot start is gone again."""
     new = NewMachine.model_validate(parsed["new"])
-    host.require_free(new.name, "new.name")
     machine = await host.create(new.name, definition_of(host, new, parsed))
     try:
         if new.start:
@@ -128,18 +124,8 @@ def definition_of(host: Host, new: NewMachine, parsed: Parsed) -> Definition:
     return definition
 
 
-def _offered(host: Host, change: Change) -> Change:
-    """The form without the network of its own, unless this host can make one."""
-    if host.makes_taps:
-        return change
-    sections = [
-        replace(section, fields=tuple(one for one in section.fields if one.name != "tap"))
-        for section in change.sections
-    ]
-    return replace(change, sections=tuple(sections))
-
-
-def _suggested(host: Host, change: Change) -> Texts:
+def suggested(host: Host, change: Change) -> Texts:
+    """The values of an empty form."""
     values: dict[str, str] = {}
     for section in change.sections:
         values |= section.values(None, host.suggestions)
@@ -153,7 +139,7 @@ def _choices(host: Host, change: Change) -> Mapping[str, Sequence[str]]:
 
 def _page(host: Host, visit: Visit, values: Texts, failure: Failure | None = None) -> Response:
     path = visit.request.url.path
-    change = _offered(host, WAYS[path])
+    change = WAYS[path]
     form = Form(change, values, failure, choices=_choices(host, change))
-    shown = {"form": form, "action": path, "boots": WAYS[path] is CREATE}
+    shown = {"form": form, "action": path, "boots": change is CREATE}
     return visit.page("new.html", shown, failure)

@@ -11,21 +11,25 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pydantic import SecretStr
 
 from examples.calendar.calendar import CLIENT_ID as CALENDAR_CLIENT
 from examples.calendar.calendar import RESOURCE, SCOPE, calendar_api
-from examples.console.apis import NO_APIS, Apis, apis_in
-from examples.console.first_machines import first_machines
-from examples.console.host import Host
-from examples.console.launch import Launch
+from examples.console.access import NO_APIS, Apis, apis_in
+from examples.console.changes import CREATE
+from examples.console.creating import created, suggested
+from examples.console.events import on_behalf_of
+from examples.console.forms import Texts
+from examples.console.host import Host, Launch
 from examples.console.monitors import Monitors
-from examples.console.records import Records
+from examples.console.records import Person, Records
 from examples.console.settings import ConsoleSettings, SettingsError
-from fastapi_oidc import ConfigurationError, DownstreamAPI, OIDCSettings
+from fastapi_oidc import DownstreamAPI, OIDCSettings
 from fastapi_oidc.broker import Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser
+from generated_vmm.machines import Definition
 
 USERS = (
     DevUser("alice", "Alice Admin", "alice@example.com", {"roles": ["admin"]}),
@@ -63,7 +67,7 @@ def parts(settings: ConsoleSettings) -> Iterator[Parts]:
         provider = None if settings.issuer else _provider(stack, settings)
         apis = _calendar(provider) if provider else NO_APIS
         yield Parts(
-            oidc=_demo_settings(provider, settings) if provider else _given_settings(),
+            oidc=_demo_settings(provider, settings) if provider else OIDCSettings(),
             monitors=_host(settings, folder) if folder else watched(settings),
             provider=provider,
             folder=folder,
@@ -84,7 +88,7 @@ def _host(settings: ConsoleSettings, folder: Path) -> Host:
         (real,) if real else WITH_AGENT if has_agent else SIMULATED,
         folder,
         settings.folder is not None,
-        settings.kept_days,
+        settings.keep_days,
         settings.images,
         _jailer(settings) if real else None,
     )
@@ -110,7 +114,7 @@ def _jailer(settings: ConsoleSettings) -> str | None:
 def watched(settings: ConsoleSettings) -> Monitors:
     """Monitors that this console did not start."""
     folder = settings.folder
-    records = Records.in_folder(folder, settings.kept_days) if folder else None
+    records = Records.in_folder(folder, settings.keep_days) if folder else None
     return Monitors(settings.sockets, records=records, folder=folder or Path("/"))
 
 
@@ -162,14 +166,6 @@ def _demo_settings(provider: DevProvider, settings: ConsoleSettings) -> OIDCSett
     )
 
 
-def _given_settings() -> OIDCSettings:
-    """The settings of a real provider, from the environment."""
-    try:
-        return OIDCSettings()
-    except ConfigurationError as error:
-        raise SettingsError(", ".join(error.faults)) from error
-
-
 def samples(folder: Path) -> dict[str, str]:
     """Placeholder files for a kernel and a disk, which forms suggest, for guests."""
     kernel, disk = folder / "vmlinux", folder / "rootfs.ext4"
@@ -181,3 +177,15 @@ def samples(folder: Path) -> dict[str, str]:
 
 def _suggestions(kernel: str, disk: str) -> dict[str, str]:
     return {"boot_source.kernel_image_path": kernel, "root_drive.path_on_host": disk}
+
+
+RUNNING, FRESH = "demo", "fresh"
+SIZE: Final[Texts] = {"machine_config.vcpu_count": "2", "machine_config.mem_size_mib": "512"}
+
+
+async def first_machines(host: Host) -> None:
+    """Creates a machine that runs, and one to try everything with."""
+    own = {**suggested(host, CREATE), **SIZE, "new_network.host_dev_name": "tap0"}
+    with on_behalf_of(Person("", "The console")):
+        await created(host, CREATE, {**own, "new.name": RUNNING})
+        await host.create(FRESH, Definition())

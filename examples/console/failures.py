@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import ValidationError
@@ -13,7 +12,6 @@ from generated_vmm import VmmApiError, VmmConnectionError, VmmError, VmmTimeoutE
 from generated_vmm.machines import MachineBusy, MachineError
 
 CONFLICT: Final = 409
-NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Failure(Exception):
@@ -22,9 +20,9 @@ class Failure(Exception):
     `status` is that of the response.
     """
 
-    def __init__(self, status: int, sentence: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
+    def __init__(self, status: int, sentence: str, fields: Mapping[str, str] | None = None) -> None:
         super().__init__(sentence)
-        self.status, self.sentence, self.fields = status, sentence, fields
+        self.status, self.sentence, self.fields = status, sentence, fields or {}
 
     @property
     def why(self) -> str:

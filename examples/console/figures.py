@@ -1,13 +1,16 @@
-"""The charts of a machine, and its figures from monitors and the host."""
+"""The charts of a machine and of the host, and their figures."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
-from examples.console.chart import Kind
-from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT
+import psutil
+
+from examples.console.chart import BYTES, BYTES_A_SECOND, MEBIBYTES, PERCENT, Chart, Kind, charts
+from examples.console.history import History
 from generated_vmm import BalloonStats
 from generated_vmm.process import Metrics, Rates, Usage
 
@@ -62,3 +65,36 @@ def _through(rates: Rates) -> Iterator[tuple[str, float]]:
         yield from (("read", drive.read_bytes), ("written", drive.write_bytes))
     for interface in rates.network_interfaces.values():
         yield from (("received", interface.rx_bytes), ("sent", interface.tx_bytes))
+
+
+HOST_PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})
+HOST_MEMORY: Final = Kind("Memory", BYTES, {"memory": "Used"})
+HOST_DISK: Final = Kind("Disk", BYTES, {"free": "Free"})
+
+
+class HostUse:
+    """Figures of the host, sampled as those of machines are."""
+
+    name = ""
+    """The host's name in the records, which no machine can have."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.history = History()
+        self._totals = {HOST_PROCESSOR: 100.0, HOST_MEMORY: 0.0, HOST_DISK: 0.0}
+
+    async def sample(self) -> None:
+        """Read the figures as they are now."""
+        memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(self._folder))
+        self._totals |= {HOST_MEMORY: float(memory.total), HOST_DISK: float(disk.total)}
+        used = psutil.cpu_percent()  # since the last call, and 0 at the first
+        figures = {
+            **({"processor": used} if self.history.is_current else {}),
+            "memory": float(memory.total - memory.available),
+            "free": float(disk.free),
+        }
+        self.history.add(figures)
+
+    def charts(self) -> list[Chart]:
+        """The host's use in the last minutes."""
+        return charts(self.history, self._totals)

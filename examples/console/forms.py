@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from examples.console.failures import invalid
-from examples.console.fields import Field, Fields, Texts, described
+from examples.console.library import Place
 from examples.console.words import HINTS
 from generated_vmm import Drive
 from generated_vmm.machines import Definition
@@ -43,11 +44,7 @@ class Section:
         names = {*(one.name for one in self.fields), *self.fixed}
         if is_known(self.model):
             require(self.model, names)
-        known = (
-            replace(one, hint=one.hint or HINTS.get(f"{self.key}.{one.name}", ""))
-            for one in self.fields
-            if one.name in self.model.model_fields
-        )
+        known = (one for one in self.fields if one.name in self.model.model_fields)
         object.__setattr__(self, "fields", tuple(known))
 
     def rows(self, *, rare: bool) -> list[Field]:
@@ -61,8 +58,9 @@ class Section:
         return next(ids, "")
 
     def hint(self, field: Field) -> str:
-        """The field's help text."""
-        return described(self.model, field)
+        """The field's help text, or the model's description."""
+        own = HINTS.get(f"{self.key}.{field.name}")
+        return own or self.model.model_fields[field.name].description or ""
 
     def found(self, definition: Definition, item: str) -> BaseModel | None:
         """The present model, if there is one."""
@@ -160,3 +158,60 @@ def require(model: type[ApiModel], names: Iterable[str]) -> None:
     known = {*model.model_fields, *getattr(model, "later_fields", {})}
     if lacking := sorted(set(names) - known):
         raise TypeError(f"{model.__name__} has no {', '.join(lacking)}")
+
+
+Fields: TypeAlias = Mapping[str, object]
+Texts: TypeAlias = Mapping[str, str]
+Kind: TypeAlias = Literal["text", "number", "flag", "choice", "words", "pairs", "document", "item"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input of the model's member `name`.
+
+    `initial` is its value in an empty form. `rare` fields are folded. A file of one of the
+    `places` is chosen from a list. The `item` of a form is the device that it is about.
+    """
+
+    name: str
+    label: str
+    kind: Kind = "text"
+    choices: tuple[str, ...] = ()
+    initial: str = ""
+    rare: bool = False
+    places: tuple[Place, ...] = ()
+
+    def read(self, text: str) -> object:
+        """The input, in the model's type."""
+        if self.kind == "words":
+            return text.replace(",", " ").split()
+        if self.kind == "pairs":
+            pairs = (word.partition("=") for word in text.replace(",", " ").split())
+            return [{"iface_id": name, "host_dev_name": device} for name, _, device in pairs]
+        return text
+
+    def shown_of(self, model: BaseModel) -> str:
+        """The text for the model's value."""
+        return shown_text(getattr(model, self.name, None))
+
+
+def as_item(fields: Iterable[Field], name: str) -> tuple[Field, ...]:
+    """The same fields for an existing device, without its id."""
+    return tuple(replace(one, kind="item") if one.name == name else one for one in fields)
+
+
+def rare(*fields: Field) -> tuple[Field, ...]:
+    """The same fields, folded."""
+    return tuple(replace(one, rare=True) for one in fields)
+
+
+def shown_text(value: object) -> str:
+    """The text of a value in a form."""
+    match value:
+        case bool():
+            return "true" if value else ""
+        case list():
+            return " ".join(map(str, value))
+        case dict():
+            return json.dumps(value, indent=2, ensure_ascii=False)
+    return "" if value is None else str(value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import PurePosixPath
-from typing import Annotated, Final
+from typing import Annotated, BinaryIO, Final
 
 from fastapi import Depends, HTTPException
 from fastapi.responses import RedirectResponse, Response, StreamingResponse
@@ -18,9 +18,8 @@ from examples.console.events import Done, recorded
 from examples.console.failures import CONFLICT, Failure, as_sentence, failed
 from examples.console.guest_console import LONGEST_INPUT, AHosted, Seconds
 from examples.console.hosted import HostedMonitor
-from examples.console.pages import NO_STORE, answer, attachment
-from examples.console.streams import STREAM_SECONDS, number_in
-from examples.console.uploads import form_with_file, parts_of
+from examples.console.output import STREAM_SECONDS, number_in
+from examples.console.pages import answer, attachment, streamed
 from examples.console.view import AVisit, Ran, machine_page
 from generated_vmm import VmmError
 from generated_vmm.guest import CompletedProgram, Output, ProgramLost, ProgramTimeout, TerminalSize
@@ -96,7 +95,7 @@ async def write(monitor: AGuest, visit: AVisit) -> Response:
     """Write a file to the guest."""
 
     async def act() -> Done:
-        async with form_with_file(visit) as (form, file):
+        async with visit.form_with_file() as (form, file):
             require_shown(monitor, form.get("machine_id"))
             folder = str(form.get("path", "")).strip() or "/tmp/"  # noqa: S108 - of the guest
             path = _target(folder, file.filename or "")
@@ -149,15 +148,7 @@ async def stream(
     pieces = _output(monitor, program, at, max(seconds, GLANCE_SECONDS))
     first = await anext(pieces, None)
     lost = first.lost_bytes if first else 0
-    return StreamingResponse(
-        _in_a_row(first, pieces),
-        media_type="application/octet-stream",
-        headers={
-            **NO_STORE,
-            "Stream-Position": str(at + lost),
-            "Stream-Reset": str(int(lost > 0)),
-        },
-    )
+    return streamed(_in_a_row(first, pieces), str(at + lost), is_new=lost > 0)
 
 
 @router.post("/machines/{machine}/guest/terminal/{program}/input", dependencies=CHECKED)
@@ -209,6 +200,13 @@ async def _in_a_row(first: Output | None, rest: AsyncGenerator[Output]) -> Async
             if piece.lost_bytes:
                 return
             yield piece.data
+
+
+def parts_of(file: BinaryIO, size: int = 1 << 18) -> Iterator[bytes]:
+    """The rest of a file in parts; closes it."""
+    with file:
+        while part := file.read(size):
+            yield part
 
 
 async def _run(monitor: HostedMonitor, command: str) -> CompletedProgram:

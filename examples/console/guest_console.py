@@ -6,25 +6,22 @@ import time
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Query
-from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from examples.console.account import CHECKED, Typed, for_all, for_those_who
+from examples.console.carry_out import PageState
 from examples.console.events import person
 from examples.console.failures import CONFLICT, Failure, failed
 from examples.console.hosted import HostedMonitor
-from examples.console.meanwhile import PageState
-from examples.console.pages import NO_STORE, answer, attachment, page
+from examples.console.output import SIZES, STREAM_SECONDS
+from examples.console.pages import answer, attachment, page, streamed
 from examples.console.routes import AMonitor
-from examples.console.streams import STREAM_SECONDS
-from examples.console.terminal import SIZES, plain_text
 from examples.console.view import AVisit, machine_page
 from generated_vmm import VmmError
 
 LONGEST_INPUT: Final = 4096
 NOTED_SECONDS: Final = 300.0
 """Seconds until continued typing is recorded again."""
-TEXT_BYTES: Final = 262_144
-"""The maximum of a guest's output that is shown as plain text, in bytes."""
 KEYS: Final = {"ctrl-c": b"\x03", "ctrl-d": b"\x04", "tab": b"\t", "up": b"\x1b[A"}
 
 
@@ -52,16 +49,11 @@ async def screen(monitor: AHosted) -> HTMLResponse:
 @reading.get("/machines/{machine}/console/stream")
 async def stream(
     monitor: AHosted, position: str = "", seconds: Seconds = STREAM_SECONDS
-) -> StreamingResponse:
+) -> Response:
     """The output from a position on, for some seconds."""
     feed = monitor.feed
     begin, is_new = feed.start(position)
-    headers = {"Stream-Position": feed.position(begin), "Stream-Reset": str(int(is_new))}
-    return StreamingResponse(
-        feed.follow(begin, seconds),
-        media_type="application/octet-stream",
-        headers={**NO_STORE, **headers},
-    )
+    return streamed(feed.follow(begin, seconds), feed.position(begin), is_new=is_new)
 
 
 @reading.get("/machines/{machine}/console/log")
@@ -69,13 +61,6 @@ async def log(monitor: AHosted) -> Response:
     """All stored output, as a file."""
     written, headers = monitor.scrollback.read(), attachment(f"{monitor.name}.log")
     return Response(written, media_type="text/plain", headers=headers)
-
-
-@reading.get("/machines/{machine}/console/text")
-async def text(monitor: AHosted) -> Response:
-    """The last output, as plain text."""
-    written = plain_text(monitor.scrollback.read(TEXT_BYTES))
-    return Response(written, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
 
 writing = for_those_who("operate")

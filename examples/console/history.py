@@ -1,12 +1,14 @@
-"""Figures of the last minutes, by key; times without a value are gaps."""
+"""Figures of the last minutes, and the work that reads them again and again."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 EVERY_SECONDS: Final = 2.0
 """Seconds between two samples if no page reads more often."""
@@ -81,3 +83,52 @@ class History:
             found[-1].append(Point(ago, value))
             before = sample.at
         return found
+
+
+AT_ONCE: Final = 16
+"""How many machines are sampled at the same time."""
+
+
+async def ended(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancels tasks, and waits until they have ended."""
+    for task in filter(None, tasks):
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def repeated(act: Callable[[], Awaitable[object]], every: float) -> None:
+    """Does something every few seconds; a failure is logged."""
+    loop = asyncio.get_running_loop()
+    while True:
+        began = loop.time()
+        try:
+            await act()
+        except Exception:
+            logging.getLogger(__name__).exception("%s is repeated", act)
+        await asyncio.sleep(max(began + every - loop.time(), 0.05))
+
+
+class Sampled(Protocol):
+    """An object with figures."""
+
+    name: str
+
+    async def sample(self) -> None:
+        """Read the figures as they are now."""
+        ...
+
+
+async def sample_all(machines: Iterable[Sampled], within: float = EVERY_SECONDS) -> None:
+    """Sample each; a silent or failing one delays no other for long."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def sample(machine: Sampled) -> None:
+        try:
+            async with turns, asyncio.timeout(within):
+                await machine.sample()
+        except TimeoutError:
+            pass  # a gap
+        except Exception:
+            logging.getLogger(__name__).exception("no figures of %s", machine.name)
+
+    await asyncio.gather(*map(sample, machines))

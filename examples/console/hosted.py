@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING, Final
 
 from examples.console.events import NOBODY, on_behalf_of, person
 from examples.console.figures import of_metrics, of_usage
-from examples.console.in_code import python_of
-from examples.console.machine import (
+from examples.console.history import ended
+from examples.console.monitors import (
     BUSY,
     ENDED,
     NO_ANSWER,
     NOT_STARTED,
     STARTING,
+    Known,
     Machine,
+    Monitor,
 )
-from examples.console.monitors import Known, Monitor
-from examples.console.sampling import ended
-from examples.console.scrollback import Scrollback
-from examples.console.streams import KEPT_BYTES, Feed
-from examples.console.terminal import BEHIND_BYTES, SIZES, exit_in_words, plain_lines, screen_of
+from examples.console.output import (
+    BEHIND_BYTES,
+    KEPT_BYTES,
+    SIZES,
+    Feed,
+    Scrollback,
+    exit_in_words,
+    plain_lines,
+    screen_of,
+)
 from generated_vmm import AsyncVmmClient, VmmError
 from generated_vmm.machines import (
     AsyncMachine,
@@ -77,7 +84,6 @@ class HostedMonitor(Monitor):
         self._following: asyncio.Task[None] | None = None
         self.scrollback = Scrollback(house.launch.console(record.id))
         self.screen_size = SIZES[1]
-        self._screen: tuple[object, list[str]] = None, []
         self.feed = Feed(self.scrollback.read(KEPT_BYTES))
 
     @property
@@ -102,12 +108,6 @@ class HostedMonitor(Monitor):
         return self.record.definition
 
     @property
-    def in_code(self) -> str:
-        """The Python that makes the same machine."""
-        folder = self.house.launch.machines / "machines" / self.key
-        return python_of(self.name, self.definition, folder)
-
-    @property
     def agent_error(self) -> str:
         """Why the guest's agent could not do its part at the last resume; empty if it could."""
         why = self.record.agent_error
@@ -117,12 +117,6 @@ class HostedMonitor(Monitor):
     def control(self) -> AsyncVmmClient:
         """The client that makes changes. Raises MachineError if no monitor runs."""
         return self.machine.client
-
-    @property
-    def socket_path(self) -> str:
-        """The socket of the monitor's API, while it runs."""
-        monitor = self.machine.monitor
-        return str(monitor.socket_path) if monitor is not None else super().socket_path
 
     @property
     def known(self) -> Known:
@@ -230,14 +224,9 @@ class HostedMonitor(Monitor):
             await asyncio.sleep(FOLLOW_SECONDS)
 
     async def screen(self) -> list[str]:
-        """The rows of the guest's screen, interpreted in a thread if something has changed."""
-        shown = self.feed.position(), self.screen_size
-        if self._screen[0] != shown:
-            bare = self.house.launch.is_simulated
-            output = self.feed.last(BEHIND_BYTES)
-            rows = await asyncio.to_thread(screen_of, output, *self.screen_size, bare_newlines=bare)
-            self._screen = shown, rows
-        return self._screen[1]
+        """The rows of the guest's screen, interpreted in a thread."""
+        bare, output = self.house.launch.is_simulated, self.feed.last(BEHIND_BYTES)
+        return await asyncio.to_thread(screen_of, output, *self.screen_size, bare_newlines=bare)
 
     async def note_end(self, end: End) -> None:
         """Record how the monitor has ended, with the guest's last output."""

@@ -15,8 +15,6 @@ from examples.console.failures import Failure
 from examples.console.host import Host
 from examples.console.library import SHELVES, Arriving
 from examples.console.pages import page, question
-from examples.console.snapshots import snapshots_in
-from examples.console.uploads import form_with_file
 from examples.console.view import AVisit, Visit
 
 SNAPSHOTS: Final = "snapshots"
@@ -34,10 +32,9 @@ async def images(visit: AVisit, host: AHost, done: str = "") -> Response:
 
 
 @reading.get("/images/arriving")
-async def arriving(host: AHost, arrived: str = "") -> HTMLResponse:
-    """What is being uploaded, by whom; and whether the page is older than a file."""
-    is_old = arrived not in ("", str(host.library.arrived))
-    return page("arriving.html", {"arriving": host.library.arriving, "is_old": is_old})
+async def arriving(host: AHost) -> HTMLResponse:
+    """What is being uploaded, and by whom."""
+    return page("arriving.html", {"arriving": host.library.arriving})
 
 
 writing = for_those_who("administer")
@@ -70,7 +67,7 @@ async def upload(visit: AVisit, host: AHost, place: str = "") -> Response:
 
     async def act() -> Done:
         with host.library.receiving(Arriving(shelf, body, by)):
-            async with form_with_file(visit) as (_, file):
+            async with visit.form_with_file() as (_, file):
                 name, size = file.filename or "", file.size
                 await asyncio.to_thread(host.library.add, shelf, name, file.file)
         return Done(f"Uploaded {name} to the {shelf}: {size} bytes.")
@@ -110,11 +107,9 @@ async def _page(
     }
     values = {
         "things": things,
-        "snapshots": await asyncio.to_thread(snapshots_in, host),
+        "snapshots": await asyncio.to_thread(host.snapshots),
         "shelves": SHELVES,
         "arriving": host.library.arriving,
-        "arrived": host.library.arrived,
-        "is_old": False,
         "folders": host.library.folders,
         "done": done if done in DONE else "",
     }

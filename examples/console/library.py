@@ -81,8 +81,6 @@ class Library:
         self._given = given
         self.arriving: list[Arriving] = []
         """What is being received now."""
-        self.arrived = 0
-        """How many files were received."""
         for folder in self.folders.values():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in folder.glob(".*.part"):
@@ -132,7 +130,6 @@ class Library:
         self.arriving.append(arriving)
         try:
             yield
-            self.arrived += 1
         finally:
             self.arriving.remove(arriving)
 

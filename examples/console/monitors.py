@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from examples.console.chart import Chart, charts
 from examples.console.events import EventLog
-from examples.console.figures import KINDS, MEMORY, PROCESSOR, of_balloon
-from examples.console.history import History
-from examples.console.host_use import HostUse
-from examples.console.machine import NO_ANSWER, Machine
+from examples.console.figures import KINDS, MEMORY, PROCESSOR, HostUse, of_balloon
+from examples.console.history import EVERY_SECONDS, History, ended, repeated, sample_all
 from examples.console.records import Records
-from examples.console.sampling import Sampler, ended
-from generated_vmm import AsyncVmmClient, VmmError
+from generated_vmm import AsyncVmmClient, FullVmConfiguration, VmmError
 from generated_vmm.machines import Definition, Operation
 from generated_vmm.transport import AsyncUnixChannel, Connect
 
@@ -61,7 +60,7 @@ class Monitor:
         key: str = "",
     ) -> None:
         self.name, self.key = name, key or name
-        self._socket_path = socket_path
+        self.socket_path = socket_path
         self.records = records or Records()
         self.events = EventLog(name, self.records, self.key)
         self.history = History()
@@ -100,11 +99,6 @@ class Monitor:
         return self._seen.definition
 
     @property
-    def since(self) -> datetime | None:
-        """The moment of its start, if it runs and that is known."""
-        return self.known.since
-
-    @property
     def known(self) -> Known:
         """What the list shows besides state and figures."""
         return Known(None, None, self.definition.can_boot)
@@ -118,11 +112,6 @@ class Monitor:
     def progress(self) -> float | None:
         """How much of that is done, if it is known."""
         return None
-
-    @property
-    def socket_path(self) -> str:
-        """The socket of its API."""
-        return self._socket_path
 
     @property
     def control(self) -> AsyncVmmClient:
@@ -214,18 +203,19 @@ class Monitors:
             name: Monitor(name, path, self.records) for name, path in sockets.items()
         }
         self.host_use = HostUse(folder)
-        self._sampler = Sampler(lambda: [*self._monitors.values(), self.host_use])
-        self._tidying: asyncio.Task[None] | None = None
+        self._work: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         """Begin to sample the monitors, and to clean up their records."""
-        self._sampler.start()
-        self._tidying = asyncio.create_task(self._tidy(), name="tidy records")
+        self.begin(self._sample, EVERY_SECONDS, "samples")
+        self.begin(partial(asyncio.to_thread, self.records.tidy), TIDY_SECONDS, "tidy records")
 
-    async def _tidy(self) -> None:
-        while True:
-            await asyncio.to_thread(self.records.tidy)
-            await asyncio.sleep(TIDY_SECONDS)
+    def begin(self, act: Callable[[], Awaitable[object]], every: float, name: str) -> None:
+        """Do something every few seconds until the end."""
+        self._work.append(asyncio.create_task(repeated(act, every), name=name))
+
+    async def _sample(self) -> None:
+        await sample_all([*self._monitors.values(), self.host_use])
 
     @property
     def all(self) -> Sequence[Monitor]:
@@ -251,11 +241,53 @@ class Monitors:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._end_work()
+        await ended(*self._work)
         for monitor in self._monitors.values():
             await monitor.close()
         self.records.close()
 
-    async def _end_work(self) -> None:
-        await self._sampler.stop()
-        await ended(self._tidying)
+
+NOT_STARTED: Final = "Not started"
+RUNNING: Final = "Running"
+PAUSED: Final = "Paused"
+STARTING: Final = "Starting"
+ENDED: Final = "Ended"
+BUSY: Final = "Busy"
+NO_ANSWER: Final = "No answer"
+"""The states of a machine."""
+STARTED: Final = frozenset({RUNNING, PAUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """State and definition; `fault` is why the monitor did not respond.
+
+    `version` is the release of the monitor, while it runs.
+    """
+
+    state: str
+    definition: Definition = field(default_factory=Definition)
+    fault: VmmError | None = None
+    version: str = ""
+
+    @property
+    def configuration(self) -> FullVmConfiguration:
+        """The machine's devices."""
+        return self.definition.configuration
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the guest runs or is paused."""
+        return self.state in STARTED
+
+    @property
+    def memory_mib(self) -> int:
+        """The guest's memory in MiB."""
+        configured = self.configuration.machine_config
+        return configured.mem_size_mib if configured else 0
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the balloon reports the guest's use of memory."""
+        balloon = self.configuration.balloon
+        return self.is_started and balloon is not None and bool(balloon.stats_polling_interval_s)

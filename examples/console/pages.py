@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -11,21 +10,17 @@ from typing import Final
 from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from examples.console.chart import BYTES, ago, lasting
 from examples.console.failures import Failure
 from examples.console.records import moment
-from examples.console.scale import BYTES, ago, lasting
 
 STATIC: Final = Path(__file__).with_name("static")
-_CONTENT: Final = b"".join(
-    path.read_bytes() for path in sorted(STATIC.rglob("*")) if path.is_file()
-)
 HAS_XTERM: Final = (STATIC / "xterm" / "xterm.mjs").is_file()
 """Whether `make terminal` has built what terminals need."""
-STATIC_PATH: Final = f"/static/{hashlib.sha256(_CONTENT).hexdigest()[:12]}"
-"""The path of the console's files; it changes with them, so that browsers may cache them."""
+STATIC_PATH: Final = "/static"
 
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -55,6 +50,12 @@ def answer(failure: Failure | None) -> Response:
         return Response(status_code=204, headers=NO_STORE)
     refusal = {"refused": failure.sentence, "fields": dict(failure.fields)}
     return JSONResponse(refusal, failure.status, headers=NO_STORE)
+
+
+def streamed(content: AsyncIterator[bytes], position: str, *, is_new: bool) -> Response:
+    """Output from a position on; what a screen showed before is lost if it `is_new`."""
+    headers = {**NO_STORE, "Stream-Position": position, "Stream-Reset": str(int(is_new))}
+    return StreamingResponse(content, media_type="application/octet-stream", headers=headers)
 
 
 CONFIRMED: Final = "confirmed"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from typing import Annotated, Final, Literal
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import BeforeValidator
 
-from examples.console.account import Signed, for_all
-from examples.console.identity import User
+from examples.console.account import Signed, User, for_all
 from examples.console.monitors import Monitors
 from examples.console.pages import attachment
 from examples.console.records import Event, Records, Search
@@ -33,12 +32,15 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """The first characters of a formula in spreadsheets."""
 
 
+Day = Annotated[date | None, BeforeValidator(lambda text: text or None)]
+
+
 def search_of(
     machine: str = "",
     person: str = "",
     text: str = "",
-    begin: str = "",
-    end: str = "",
+    begin: Day = None,
+    end: Day = None,
     refused: bool = False,
     before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
 ) -> Search:
@@ -47,8 +49,8 @@ def search_of(
         machine=machine.strip(),
         person=person.strip(),
         text=text.strip(),
-        begin=_day(begin),
-        end=_day(end, after=1),
+        begin=datetime.combine(begin, time.min, UTC) if begin else None,
+        end=datetime.combine(end, time.max, UTC) if end else None,
         only_refused=refused,
         before=before,
     )
@@ -65,16 +67,6 @@ def among(search: Search, monitors: Monitors, user: User) -> Search:
 
 
 ASearch = Annotated[Search, Depends(search_of)]
-
-
-def _day(text: str, *, after: int = 0) -> datetime | None:
-    if not text:
-        return None
-    try:
-        day = date.fromisoformat(text) + timedelta(days=after)
-        return datetime(day.year, day.month, day.day, tzinfo=UTC)
-    except (ValueError, OverflowError) as error:
-        raise HTTPException(422, "Write a day as in 2026-01-31.") from error
 
 
 router = for_all()
@@ -98,22 +90,20 @@ async def events(visit: AVisit, search: ASearch) -> Response:
 
 
 @router.get("/events/export")
-async def export(
-    request: Request, session: Signed, search: ASearch, form: Literal["csv", "jsonl"] = "csv"
-) -> Response:
+async def export(request: Request, session: Signed, search: ASearch) -> Response:
     """All that is found, as a file."""
     monitors = monitors_of(request)
-    content = _exported(monitors.records, among(search, monitors, session.identity), form)
-    kind = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
-    return StreamingResponse(content, media_type=kind, headers=attachment(f"events.{form}"))
+    content = _exported(monitors.records, among(search, monitors, session.identity))
+    headers = attachment("events.csv")
+    return StreamingResponse(content, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-async def _exported(records: Records, search: Search, form: str) -> AsyncIterator[str]:
+async def _exported(records: Records, search: Search) -> AsyncIterator[str]:
     """All events of the search, the newest first, a part at a time."""
-    yield ",".join(COLUMNS) + "\r\n" if form == "csv" else ""
+    yield ",".join(COLUMNS) + "\r\n"
     part = replace(search, before=None)
     while found := await asyncio.to_thread(records.events, part, EXPORTED_EVENTS):
-        yield await asyncio.to_thread(as_csv if form == "csv" else as_json_lines, found)
+        yield await asyncio.to_thread(as_csv, found)
         part = replace(search, before=found[-1].id)
 
 
@@ -121,20 +111,10 @@ def as_csv(events: Sequence[Event]) -> str:
     """One line for each event; no cell is a formula."""
     text = io.StringIO()
     writer = csv.writer(text)
-    for cells in _cells(events):
-        writer.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
-    return text.getvalue()
-
-
-def as_json_lines(events: Sequence[Event]) -> str:
-    """One JSON object for each event."""
-    lines = (dict(zip(COLUMNS, cells, strict=True)) for cells in _cells(events))
-    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-
-
-def _cells(events: Sequence[Event]) -> Iterator[tuple[str, ...]]:
     for one in events:
         at = one.at.isoformat(timespec="milliseconds")
         who = one.by.name, one.by.sub, one.address
         what = one.what, one.refused, str(one.times), one.detail
-        yield at, one.machine, one.machine_id, *who, *what
+        cells = at, one.machine, one.machine_id, *who, *what
+        writer.writerow([f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells])
+    return text.getvalue()

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -21,7 +20,6 @@ from examples.console.demo import Parts, parts
 from examples.console.host import Host
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, SettingsError
-from examples.console.stores import sessions_at
 from examples.console.words import VARIABLES
 from fastapi_oidc import ConfigurationError
 
@@ -35,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with suppress(KeyboardInterrupt):
             serve(ConsoleSettings.from_environment(os.environ))
     except (SettingsError, ConfigurationError) as error:
-        print(f"The console cannot start: {error}", file=sys.stderr)
+        why = ", ".join(getattr(error, "faults", ())) or error
+        print(f"The console cannot start: {why}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -52,10 +51,10 @@ def _parser() -> argparse.ArgumentParser:
 def serve(settings: ConsoleSettings) -> None:
     """Serve on 127.0.0.1 until interrupted; port 0 is any free one. Raises SettingsError."""
     listener = _listener(settings.port)
-    settings = replace(settings, port=listener.getsockname()[1])
+    settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     key = secrets.token_urlsafe(16) if settings.needs_key else ""
     with listener, parts(settings) as console:
-        sessions = sessions_at(settings.redis)
+        sessions = settings.sessions()
         if console.folder is not None:  # where there is room for files that are uploaded
             tempfile.tempdir = str(console.folder)
         app = create_app(

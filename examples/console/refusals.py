@@ -9,15 +9,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.changes import CHANGES
+from examples.console.account import User
 from examples.console.creating import WAYS
 from examples.console.events import EventLog, on_behalf_of
-from examples.console.failures import Failure
-from examples.console.identity import User
 from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
-from examples.console.routes import change_of, monitors_of
-from examples.console.view import machine_page, visit_of
+from examples.console.routes import monitors_of
 from fastapi_oidc import OIDC, Caller, Code, OIDCError
 
 LONGEST_PATH: Final = 200
@@ -31,7 +28,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
         assert isinstance(error, OIDCError)
         session = await oidc.get_session(request) if error.status == 403 else None
         if session is not None:
-            await _record(request, session.identity, refusal_sentence(request, error))
+            await _record(request, session.identity, error.public_text)
         elif error.code is Code.ACCESS_TOKEN_SCOPE:
             caller: Caller[User] = await request.app.state.api.caller(request)
             await _record(request, caller.identity, error.public_text)
@@ -41,14 +38,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
             raise error
         if error.code is Code.SESSION_REQUIRED:
             return session_over(request)
-        if session is None or "change" not in request.path_params:
-            return message_page(error.status, error.public_text)
-        monitor = _monitor(request, session.identity)
-        if monitor is None:
-            return message_page(404, "There is no such machine.")
-        tab = change_of(request.path_params["change"]).tab
-        failure = Failure(error.status, refusal_sentence(request, error))
-        return await machine_page(monitor, await visit_of(request, session), tab, failure=failure)
+        return message_page(error.status, error.public_text)
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -61,25 +51,12 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     app.add_exception_handler(HTTPException, http_error)
 
 
-def refusal_sentence(request: Request, error: OIDCError) -> str:
-    """Why a signed-in user was refused."""
-    change = CHANGES.get(request.path_params.get("change", ""))
-    if error.code is Code.SESSION_FORBIDDEN and change is not None:
-        return f"{change.not_yours} Nothing was changed."
-    return f"{error.public_text} Nothing was changed."
-
-
 async def _record(request: Request, user: User, why: str) -> None:
     """Record what a signed-in user was refused, as an event of the machine if there is one."""
     path, monitor = request.url.path[:LONGEST_PATH], _monitor(request, user)
     log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
-    what = f"open {path}" if request.method == "GET" else f"send a form to {path}"
-    if path.startswith("/api/"):
-        what = f"call {request.method} {path}"
-    if (change := CHANGES.get(request.path_params.get("change", ""))) is not None:
-        what = change.verb
     with on_behalf_of(user.person):
-        await log.add(f"Tried to {what}.", why)
+        await log.add(f"Tried to call {request.method} {path}.", why)
 
 
 def _monitor(request: Request, user: User) -> Monitor | None:
@@ -101,10 +78,8 @@ def session_over(request: Request) -> HTMLResponse:
 
 def _page_of(request: Request) -> str:
     """The page with the form that was sent."""
-    path, names = request.url.path, request.path_params
-    if "change" not in names:
-        return path.removesuffix("/input") if "machine" in names or path in WAYS else "/"
-    return f"/machines/{names['machine']}/{change_of(names['change']).tab}"
+    path = request.url.path.removesuffix("/input")
+    return path if "machine" in request.path_params or path in WAYS else "/"
 
 
 def message_page(

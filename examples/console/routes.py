@@ -9,17 +9,16 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import CHECKED, Signed, Typed, for_all
+from examples.console.account import CHECKED, Signed, Typed, User, for_all
 from examples.console.board import Board, Row
-from examples.console.carry_out import carry_out
+from examples.console.carry_out import PageState, carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.host import Host
-from examples.console.identity import User
-from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor, Monitors
 from examples.console.pages import CONFIRMED, NO_STORE, page, question
 from examples.console.shown import LISTED, Attempt
-from examples.console.view import TABS, AVisit, Visit, machine_page
+from examples.console.view import AVisit, Visit, machine_page
+from examples.console.words import TABS
 from fastapi_oidc import Code, SessionError
 
 
@@ -149,10 +148,7 @@ async def _one_of_many(
     monitor = monitors.get(name)
     if monitor is None or not user.may("view", name):
         return f"{name}: There is no such machine.", "bad"
-    if not user.may(change.right, name):
-        await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
-        return f"{name}: {change.not_yours}", "bad"
-    failure = await carry_out(monitor, change, {})
+    failure = await carry_out(monitor, change, {}, user)
     if failure is None:
         return f"{name}: {change.done}", "good"
     return f"{name}: {failure.why}", "bad"
@@ -189,13 +185,7 @@ async def host(request: Request) -> HTMLResponse:
     return page("host.html", {"charts": monitors_of(request).host_use.charts()})
 
 
-async def permitted(machine: str, change: AChange, session: Signed) -> None:
-    """Refuses users without the right that the change needs."""
-    if not session.identity.may(change.right, machine):
-        raise SessionError(Code.SESSION_FORBIDDEN, f"the change needs {change.right}")
-
-
-changes = APIRouter(dependencies=[Depends(permitted), *CHECKED])
+changes = APIRouter(dependencies=[Depends(monitor_of), *CHECKED])
 """The route of all changes of a machine; each change says which right it needs."""
 
 
@@ -204,13 +194,15 @@ async def change_machine(
     request: Request, monitor: AMonitor, change: AChange, visit: AVisit, typed: Typed
 ) -> Response:
     """Carry a change out, and go on to the page that shows it."""
-    if change.confirm and not typed.get(CONFIRMED):
+    user = visit.session.identity
+    is_asked = change.confirm and user.may(change.right, monitor.name)
+    if is_asked and not typed.get(CONFIRMED):
         shown = {**typed, "csrf_token": visit.csrf_token}
         return question(f"{monitor.name}: {change.confirm}", change.button, request, shown)
     typed.pop(CONFIRMED, None)
     tab = typed.pop("tab", "")
     page = PageState.parse(typed.pop("page", ""))
-    failure = await carry_out(monitor, change, typed, page)
+    failure = await carry_out(monitor, change, typed, user, page)
     shown_at = tab if tab in TABS else change.tab
     if monitors_of(request).get(monitor.name) is None:
         return RedirectResponse(f"/?done={change.name}", 303)

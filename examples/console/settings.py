@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path, PurePath
-from typing import Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, ValidationError
 
 from examples.console.words import VARIABLES
+from fastapi_oidc import Store
 
 Right: TypeAlias = Literal["view", "operate", "administer"]
-KEPT_DAYS: Final = 90
 ROLES: Final[Mapping[str, Right]] = {"viewer": "view", "operator": "operate", "admin": "administer"}
-SHORTEST_TOKEN: Final = 16
-"""Characters of the token for metrics."""
+KEPT_DAYS: Final = 90
+REDIS_SECONDS: Final = 5.0
+OF_OTHERS: Final = {
+    "issuer": "OIDC_ISSUER",
+    "firecracker": "FIRECRACKER_BIN",
+    "jailer": "JAILER_BIN",
+    "kernel": "KERNEL",
+    "rootfs": "ROOTFS",
+    "sockets": "VMM_SOCKETS",
+}
+"""The variables that are not called after the console."""
+MAY_BE_EMPTY: Final = ("JAILER_BIN", "CONSOLE_SIMULATED_AGENT")
+Port: TypeAlias = Annotated[int, Field(ge=0, le=65_535)]
+Sessions: TypeAlias = Store | Literal["memory"]
 
 
 class SettingsError(Exception):
@@ -37,8 +50,11 @@ class RoleSettings:
 USUAL_ROLES: Final = RoleSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleSettings:
+def _variable(name: str) -> str:
+    return OF_OTHERS.get(name, f"CONSOLE_{name.upper()}")
+
+
+class ConsoleSettings(BaseModel):
     """The console's port and monitors.
 
     `sockets` are the monitors by name; if there are none, the console starts monitors itself,
@@ -47,26 +63,34 @@ class ConsoleSettings:
     are suggested for new machines. If `issuer` is None, the demo starts its own OpenID Provider
     on `provider_port`. `redis` is the URL of the Redis for sessions; None stores them in
     memory. `metrics_token` enables `/metrics`; with `api_audience` programs may use the API;
-    `roles` says where roles come from; events are stored for `kept_days`.
+    `roles` says where roles come from; events are stored for `keep_days`.
     `images` is the folder of kernels and disks. `jailer` is the program with which machines
     must be jailed; empty means no jails, None means jails where possible. `routes` is the file of
     the APIs that people may give machines access to. With `simulated_agent`, the guests of
     simulated monitors run programs of this host.
     """
 
-    port: int
-    provider_port: int
-    sockets: Mapping[str, str]
-    issuer: str | None
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_name=True,
+        alias_generator=AliasGenerator(validation_alias=_variable),
+        hide_input_in_errors=True,
+    )
+
+    port: Port = 8000
+    provider_port: Port = 9400
+    sockets: Mapping[str, str] = {}
+    issuer: str | None = None
     firecracker: str | None = None
     kernel: str = ""
     rootfs: str = ""
     folder: Path | None = None
     redis: str | None = None
-    metrics_token: str | None = None
+    metrics_token: Annotated[str, Field(min_length=16)] | None = None
     roles: RoleSettings = USUAL_ROLES
     api_audience: str | None = None
-    kept_days: int = KEPT_DAYS
+    keep_days: Annotated[int, Field(ge=1, le=36_500)] = KEPT_DAYS
     images: Path | None = None
     jailer: str | None = None
     routes: Path | None = None
@@ -81,83 +105,49 @@ class ConsoleSettings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Reads the variables that the README of the console lists. Raises SettingsError."""
-        _require_known(environment)
-        return cls(
-            port=_port(environment, "CONSOLE_PORT", 8000),
-            provider_port=_port(environment, "CONSOLE_PROVIDER_PORT", 9400),
-            sockets=_sockets(environment.get("VMM_SOCKETS") or environment.get("VMM_SOCKET", "")),
-            issuer=environment.get("OIDC_ISSUER") or None,
-            firecracker=environment.get("FIRECRACKER_BIN") or None,
-            kernel=environment.get("KERNEL", ""),
-            rootfs=environment.get("ROOTFS", ""),
-            folder=_path(environment, "CONSOLE_FOLDER"),
-            metrics_token=_token(environment.get("CONSOLE_METRICS_TOKEN", "")),
-            api_audience=environment.get("CONSOLE_API_AUDIENCE") or None,
-            roles=_roles(environment),
-            kept_days=_days(environment.get("CONSOLE_KEEP_DAYS") or str(KEPT_DAYS)),
-            images=_path(environment, "CONSOLE_IMAGES"),
-            redis=environment.get("CONSOLE_REDIS") or None,
-            jailer=environment.get("JAILER_BIN"),
-            routes=_path(environment, "CONSOLE_ROUTES"),
-            simulated_agent=_simulated_agent(environment),
-        )
+        known: dict[str, object] = {
+            name: value
+            for name, value in environment.items()
+            if name.startswith("CONSOLE_") or name in VARIABLES
+            if value or name in MAY_BE_EMPTY
+        }
+        # Guests of the demo have the agent, which is behind a key; others only if they are told to.
+        agent = environment.get("CONSOLE_SIMULATED_AGENT", "" if "OIDC_ISSUER" in known else "1")
+        sockets = known.pop("VMM_SOCKET", "")
+        known |= {"CONSOLE_SIMULATED_AGENT": agent or "0", "CONSOLE_ROLES": _roles(known)}
+        known["VMM_SOCKETS"] = _sockets(str(known.get("VMM_SOCKETS", sockets)))
+        try:
+            return cls.model_validate(known)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            raise SettingsError(f"{fault['loc'][0]}: {fault['msg']}.") from error
+
+    def sessions(self, timeout: float = REDIS_SECONDS) -> Sessions:
+        """The store of sessions: on the Redis, whose commands may take `timeout` seconds.
+
+        Without a Redis they are in this process. Raises ConfigurationError.
+        """
+        if self.redis is None:
+            return "memory"
+        # A console of one process needs no Redis, and no client for it.
+        from fastapi_oidc.session.redis import RedisStore
+
+        return RedisStore(self.redis, timeout=timeout)
 
 
-def _require_known(environment: Mapping[str, str]) -> None:
-    for name in environment:
-        if name.startswith("CONSOLE_") and name not in VARIABLES:
-            (likely,) = get_close_matches(name, VARIABLES, n=1, cutoff=0)
-            raise SettingsError(f"{name} is no variable of the console. Is {likely} meant?")
-
-
-def _token(text: str) -> str | None:
-    if text and len(text) < SHORTEST_TOKEN:
-        raise SettingsError(
-            f"CONSOLE_METRICS_TOKEN has {len(text)} characters, and whoever guesses it reads the "
-            "metrics: openssl rand -base64 32"
-        )
-    return text or None
-
-
-def _port(environment: Mapping[str, str], name: str, default: int) -> int:
-    text = environment.get(name) or str(default)
-    if not text.isdecimal() or int(text) > 65535:
-        raise SettingsError(f"{name} must be a port number, not {text!r}")
-    return int(text)
-
-
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
-    folder = environment.get(name)
-    return Path(folder).absolute() if folder else None
-
-
-def _simulated_agent(environment: Mapping[str, str]) -> bool:
-    """Guests of the demo have it, which is behind a key; others only if they are told to."""
-    usual = "" if environment.get("OIDC_ISSUER") else "1"
-    text = environment.get("CONSOLE_SIMULATED_AGENT", usual)
-    if text not in ("", "1"):
-        raise SettingsError(f"CONSOLE_SIMULATED_AGENT must be 1 or empty, not {text!r}")
-    return text == "1"
-
-
-def _roles(environment: Mapping[str, str]) -> RoleSettings:
-    viewers = environment.get("CONSOLE_VIEWERS") or "everybody"
+def _roles(known: dict[str, object]) -> RoleSettings:
+    """Takes the three variables of roles."""
+    viewers = known.pop("CONSOLE_VIEWERS", "everybody")
     if viewers not in ("everybody", "roles"):
         raise SettingsError(f"CONSOLE_VIEWERS must be everybody or roles, not {viewers!r}")
     given: dict[str, list[str]] = {}
-    for part in filter(None, map(str.strip, environment.get("CONSOLE_ROLES", "").split(","))):
+    for part in filter(None, map(str.strip, str(known.get("CONSOLE_ROLES", "")).split(","))):
         value, _, role = part.rpartition("=")
         if not value or role.partition(":")[0] not in ROLES:
             raise SettingsError(f"CONSOLE_ROLES: {part!r} must be value=role, as in ops=admin")
         given.setdefault(value, []).append(role)
-    claim = environment.get("CONSOLE_ROLES_CLAIM") or "roles"
+    claim = str(known.pop("CONSOLE_ROLES_CLAIM", "roles"))
     return RoleSettings(claim, given or None, everybody_views=viewers == "everybody")
-
-
-def _days(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 36_500:
-        raise SettingsError(f"CONSOLE_KEEP_DAYS must be a number of days, not {text!r}")
-    return int(text)
 
 
 def _sockets(text: str) -> dict[str, str]:

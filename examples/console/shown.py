@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from examples.console.account import User
+from examples.console.carry_out import PageState, fingerprint
 from examples.console.changes import CHANGES, Change, Item, Panel
 from examples.console.failures import Failure, as_sentence
-from examples.console.fields import Texts
+from examples.console.forms import Texts
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import User
 from examples.console.library import Library
-from examples.console.machine import Machine
-from examples.console.meanwhile import PageState, fingerprint
-from examples.console.monitors import Monitor
+from examples.console.monitors import Machine, Monitor
 from examples.console.settings import Right
 from generated_vmm import VmmError
 
@@ -80,15 +78,13 @@ class Shown:
         return not (self.forms or self.items or self.facts or self.fault or self.panel.none)
 
 
-def power_of(monitor: Monitor, state: str) -> Sequence[Form]:
-    """The buttons that are useful in a state, for the list of machines."""
-    page = str(PageState(state, monitor.run, time.time()))
-    machine = Machine(state, monitor.definition)
-    changes = (CHANGES[name] for name in LISTED)
+def power_of(monitor: Monitor, machine: Machine, user: User) -> Sequence[Form]:
+    """The buttons that are useful to the user now."""
+    page = str(PageState(machine.state, monitor.run))
     return [
         Form(change, {}, page=page)
-        for change in changes
-        if change.is_for(monitor) and not change.why_not(machine)
+        for change in CHANGES.values()
+        if change.is_power and change.is_possible(monitor, machine, user)
     ]
 
 
@@ -115,11 +111,6 @@ class Desk:
         """Whether the user has the right for this machine."""
         return self.user.may(right, self.monitor.name)
 
-    def power(self) -> Sequence[Form]:
-        """The buttons that are useful now."""
-        forms = [self.form(one) for one in CHANGES.values() if one.is_power]
-        return [one for one in forms if one.is_offered]
-
     def form(self, change: Change, item: str = "") -> Form:
         """The refused input, or else the machine's values."""
         values, attempt, library = dict[str, str](), self.attempt, None
@@ -138,16 +129,12 @@ class Desk:
             item,
             str(self._page(change, item)),
             choices_of(library, change) if library else {},
-            self._is_possible(change),
+            change.is_possible(self.monitor, self.machine, self.user),
         )
 
     def _page(self, change: Change, item: str) -> PageState:
         values = fingerprint(change, self.machine, item) if change.has_inputs else ""
-        return PageState(self.machine.state, self.monitor.run, time.time(), values)
-
-    def _is_possible(self, change: Change) -> bool:
-        is_mine = change.is_for(self.monitor) and self.may(change.right)
-        return is_mine and not change.why_not(self.machine)
+        return PageState(self.machine.state, self.monitor.run, values)
 
     async def panels(self, panels: Sequence[Panel]) -> list[Shown]:
         """Those that have anything to see or to do."""

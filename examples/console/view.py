@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from examples.console.account import SessionRow, Signed, oidc_of, sessions_of
+from examples.console.account import RIGHTS, Signed, User, oidc_of
+from examples.console.carry_out import PageState
 from examples.console.changes import CHANGES, PANELS
 from examples.console.failures import Failure, as_sentence
-from examples.console.host import Host
+from examples.console.host import Host, Snapshot
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import RIGHTS, User
-from examples.console.meanwhile import PageState
 from examples.console.monitors import Monitor
+from examples.console.output import SIZES
 from examples.console.pages import page
-from examples.console.shown import Attempt, Desk
-from examples.console.snapshots import Snapshot, snapshots_in
-from examples.console.terminal import SIZES
+from examples.console.shown import Attempt, Desk, power_of
+from examples.console.words import TABS
 from fastapi_oidc import OIDCSession
 from generated_vmm.guest import CompletedProgram
 
-TABS: Mapping[str, str] = {
-    "overview": "Overview",
-    "console": "Console",
-    "guest": "Guest",
-    "devices": "Devices",
-    "memory": "Memory",
-    "metadata": "Metadata",
-    "snapshots": "Snapshots",
-    "restart": "Start and restart",
-    "configuration": "Configuration",
-}
-"""The pages of a machine and their titles."""
 OF_HOSTED: Final = frozenset({"console", "guest", "snapshots", "restart"})
 """The pages that only a machine of this console has."""
+MOST_FIELDS: Final = 8
+LONGEST_FIELD: Final = 8192
+"""Of a form with a file."""
 OWN_TEMPLATES: Final = frozenset({"overview", "console", "guest", "configuration"})
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of a signed-in user for a page, with all of their sessions."""
+    """A request of a signed-in user for a page."""
 
     request: Request
     session: OIDCSession[User]
-    sessions: Sequence[SessionRow]
 
     @property
     def csrf_token(self) -> str:
@@ -64,8 +54,7 @@ class Visit:
         bar = {
             "user": self.session.identity,
             "starts_machines": isinstance(self.request.app.state.monitors, Host),
-            "session_ends": datetime.fromtimestamp(self.session.expires_at, UTC),
-            "sessions": self.sessions,
+            "session": self.session,
             "path": self.request.url.path,
             "csrf_token": self.csrf_token,
             "script_url": oidc_of(self.request).script_url(self.request),
@@ -73,10 +62,33 @@ class Visit:
         }
         return page(template, {**bar, **values}, status=failure.status if failure else 200)
 
+    @asynccontextmanager
+    async def form_with_file(self) -> AsyncIterator[tuple[FormData, UploadFile]]:
+        """The form of a request, and its file, which is closed after the block.
+
+        Raises ValueError for another form, HTTPException if the user was signed out meanwhile.
+        """
+        request, oidc = self.request, oidc_of(self.request)
+        limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
+        try:
+            form = await request.form(**limits)
+        except StarletteHTTPException as error:
+            raise ValueError(error.detail) from error
+        try:
+            token, file = form.get("csrf_token"), form.get("file")
+            oidc.check_csrf_token(self.session, token if isinstance(token, str) else None)
+            if not isinstance(file, UploadFile) or not file.filename:
+                raise ValueError("choose a file")  # or it was cut off
+            if not await oidc.is_still_signed_in(request):
+                raise HTTPException(401, "The file is not stored: you were signed out meanwhile.")
+            yield form, file
+        finally:
+            await form.close()
+
 
 async def visit_of(request: Request, session: Signed) -> Visit:
     """The visit that a request makes."""
-    return Visit(request, session, await sessions_of(request, session))
+    return Visit(request, session)
 
 
 AVisit = Annotated[Visit, Depends(visit_of)]
@@ -109,10 +121,10 @@ async def machine_page(
         "tab": tab,
         "title": TABS[tab],
         "done": done,
-        "power": desk.power(),
+        "power": power_of(monitor, machine, visit.session.identity),
         "may": {right: desk.may(right) for right in RIGHTS},
         "can_create": monitor.is_hosted and visit.session.identity.may("administer"),
-        "page": PageState(machine.state, monitor.run, time.time()),
+        "page": PageState(machine.state, monitor.run),
         "ran": ran,
         **await _of_tab(tab, desk, visit),
         "path": f"/machines/{monitor.name}/{tab}",  # of the page, also after a form
@@ -142,7 +154,7 @@ def _snapshots(tab: str, monitor: Monitor) -> Sequence[Snapshot]:
     """The snapshots of a machine, the newest first."""
     if tab != "snapshots" or not isinstance(monitor, HostedMonitor):
         return []
-    return [one for one in snapshots_in(monitor.house) if one.machine == monitor.key]
+    return [one for one in monitor.house.snapshots() if one.machine == monitor.key]
 
 
 def _terminal(monitor: HostedMonitor, visit: Visit) -> str:

@@ -3,51 +3,40 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from typing import Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
 
 from examples.console.monitors import Monitors
 from examples.console.pages import NO_STORE
 from examples.console.words import FIGURES
 
+NAMES: Final = ("machine", "state")
 
-class MachineCollector(Collector):
-    """The last samples of every machine and of the host; a scrape makes no requests."""
 
-    def __init__(self, monitors: Monitors) -> None:
-        self._monitors = monitors
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One family for each kind of figure."""
-        machines = self._monitors.all
-        state = GaugeMetricFamily(
-            "console_machine_state", "1 for the state it is in.", labels=["machine", "state"]
-        )
-        for machine in machines:
-            state.add_metric([machine.name, machine.last_state], 1)
-        yield state
-        for key, (name, meaning) in FIGURES["machine"].items():
-            family = GaugeMetricFamily(f"console_machine_{name}", meaning, labels=["machine"])
-            for machine in machines:
-                if (value := machine.history.latest(key)) is not None:
-                    family.add_metric([machine.name], value)
-            yield family
-        for key, (name, meaning) in FIGURES["host"].items():
-            if (value := self._monitors.host_use.history.latest(key)) is not None:
-                yield GaugeMetricFamily(f"console_host_{name}", meaning, value=value)
+def figures_of(monitors: Monitors) -> CollectorRegistry:
+    """The last samples of every machine and of the host; they make no requests."""
+    registry = CollectorRegistry()
+    state = Gauge("console_machine_state", "1 for the state it is in.", NAMES, registry=registry)
+    for machine in monitors.all:
+        state.labels(machine.name, machine.last_state).set(1)
+    for key, (name, meaning) in FIGURES["machine"].items():
+        gauge = Gauge(f"console_machine_{name}", meaning, NAMES[:1], registry=registry)
+        for machine in monitors.all:
+            if (value := machine.history.latest(key)) is not None:
+                gauge.labels(machine.name).set(value)
+    for key, (name, meaning) in FIGURES["host"].items():
+        if (value := monitors.host_use.history.latest(key)) is not None:
+            Gauge(f"console_host_{name}", meaning, registry=registry).set(value)
+    return registry
 
 
 def routes(monitors: Monitors, token: str) -> APIRouter:
     """The one route."""
     router = APIRouter()
-    registry = CollectorRegistry()
-    registry.register(MachineCollector(monitors))
 
     @router.get("/metrics")
     async def metrics(request: Request) -> Response:
@@ -55,6 +44,7 @@ def routes(monitors: Monitors, token: str) -> APIRouter:
         if not secrets.compare_digest(given, f"Bearer {token}".encode()):
             refusal = {**NO_STORE, "WWW-Authenticate": "Bearer"}
             return Response("A token is needed.\n", 401, refusal, "text/plain")
-        return Response(generate_latest(registry), headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
+        content = generate_latest(figures_of(monitors))
+        return Response(content, headers=NO_STORE, media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -11,7 +11,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from examples.console.app import create_app
 from examples.console.demo import watched
 from examples.console.settings import ConsoleSettings
-from examples.console.stores import sessions_at
 from examples.fleet import status
 from fastapi_oidc import OIDCSettings
 
@@ -21,7 +20,7 @@ WORKER_HEADER = "X-Worker"
 def application() -> FastAPI:
     """Creates it from the environment, as a deployment would. Raises ConfigurationError."""
     worker, console = os.environ["FLEET_WORKER"], ConsoleSettings.from_environment(os.environ)
-    sessions = sessions_at(console.redis, timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
+    sessions = console.sessions(timeout=float(os.environ["FLEET_REDIS_TIMEOUT"]))
     monitors = watched(console)
     app = create_app(OIDCSettings(), monitors, sessions, open_to_all=[status.PREFIX])
     app.include_router(status.routes(worker, console.redis or ""))

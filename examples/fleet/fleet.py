@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from examples.console.demo import IDLE_SECONDS, USERS
-from examples.console.stores import REDIS_SECONDS
+from examples.console.settings import REDIS_SECONDS
 from examples.fleet.certificate import write_certificate
 from examples.fleet.monitors import FRESH, RUNNING, monitors, socket_of
 from examples.fleet.part import Part, Together

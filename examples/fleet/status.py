@@ -15,8 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.staticfiles import StaticFiles
 
-from examples.console.account import Signed
-from examples.console.identity import User
+from examples.console.account import Signed, User
 from fastapi_oidc import OIDCSession
 
 PREFIX: Final = "/fleet"

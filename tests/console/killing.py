@@ -14,14 +14,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from examples.console.account import User
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE_FROM_SNAPSHOT
 from examples.console.creating import created
 from examples.console.demo import samples
 from examples.console.events import on_behalf_of
-from examples.console.host import Host
-from examples.console.launch import Launch
-from examples.console.records import Person, Search
+from examples.console.host import Host, Launch
+from examples.console.records import Search
 from generated_vmm import BootSource, Drive, FullVmConfiguration, MachineConfiguration
 from generated_vmm.machines import Definition
 from generated_vmm.machines.store import Records
@@ -29,7 +29,8 @@ from generated_vmm.transport import AsyncUnixChannel
 from tests.vmm.machines.parts import SIMULATED
 
 KERNEL, DISK = "boot_source.kernel_image_path", "root_drive.path_on_host"
-ALICE = Person("a", "Alice Admin")
+ADMIN = User(sub="a", name="Alice Admin", roles=("admin",))
+ALICE = ADMIN.person
 TEXTS = {
     "clone": {"clone.name": "copy", "clone.run": "true"},
     "named_snapshot": {"named_snapshot.name": "new"},
@@ -124,7 +125,7 @@ async def do(folder: Path, change: str, moment: int) -> None:
             texts = {"new.name": "copy", "new.snapshot": snapshot, "new.run": "true"}
             failure = await created(host, CREATE_FROM_SNAPSHOT, texts)
         else:
-            failure = await carry_out(monitor, CHANGES[change], TEXTS[change])
+            failure = await carry_out(monitor, CHANGES[change], TEXTS[change], ADMIN)
     assert failure is None, failure
     await host.close()
 

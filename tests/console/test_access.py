@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import TypeAlias, cast
@@ -15,7 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from examples.console import access
-from examples.console.apis import apis_in
+from examples.console.access import apis_in
 from examples.console.app import create_app
 from examples.console.demo import _host, parts
 from examples.console.hosted import HostedMonitor
@@ -268,11 +267,9 @@ def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> 
 
 def test_the_next_console_serves_it_again(short_path: Path) -> None:
     store = MemoryStore()
-    settings = ConsoleSettings(
-        0, 0, sockets={}, issuer=None, folder=short_path, simulated_agent=True
-    )
+    settings = ConsoleSettings(port=0, provider_port=0, folder=short_path, simulated_agent=True)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings = replace(settings, port=listener.getsockname()[1])
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         with parts(settings) as console:
             app = create_app(console.oidc, console.monitors, store, apis=console.apis)
             with serving(app, listener) as server:

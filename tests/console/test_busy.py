@@ -11,6 +11,7 @@ from threading import Event
 
 import pytest
 
+from examples.console.account import User
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, Change
 from examples.console.changes.change import Parsed
@@ -140,6 +141,7 @@ def test_a_machine_does_not_have_the_events_of_another_one_of_its_name(alice: Br
 
 
 MEMORY = "machine_config.mem_size_mib"
+ADMIN = User(sub="alice", name="Alice", roles=("admin",))
 CAROL, DAVE = Person("carol", "Carol"), Person("dave", "Dave")
 
 
@@ -251,7 +253,7 @@ async def broken(monitor: Monitor, parsed: Parsed) -> None:
 
 async def test_what_came_of_a_change_is_in_the_trail_whatever_it_raises(monitor: Monitor) -> None:
     with pytest.raises(KeyError):
-        await carry_out(monitor, replace(Work().change(), act=broken), {})
+        await carry_out(monitor, replace(Work().change(), act=broken), {}, ADMIN)
     (event,) = monitor.events.latest(9)
     assert (event.what, event.refused) == ("Tried to start a machine.", "It was cut off.")
     assert not event.pending
@@ -263,7 +265,9 @@ async def test_a_change_waits_for_the_one_before_and_a_stop_for_none(monitor: Mo
     tasks = list[asyncio.Task[object]]()
 
     def want(work: Work, *, at_once: bool = False) -> None:
-        tasks.append(asyncio.create_task(carry_out(monitor, work.change(at_once=at_once), {})))
+        tasks.append(
+            asyncio.create_task(carry_out(monitor, work.change(at_once=at_once), {}, ADMIN))
+        )
 
     want(first)
     await first.begun.wait()

@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 
-from examples.console.chart import HEIGHT, WIDTH, Chart, Kind, chart
+from examples.console.chart import (
+    BYTES_A_SECOND,
+    HEIGHT,
+    MEBIBYTES,
+    PERCENT,
+    WIDTH,
+    Chart,
+    Kind,
+    Unit,
+    ago,
+    chart,
+    lasting,
+)
 from examples.console.figures import of_balloon, of_metrics, of_usage
 from examples.console.history import GAP_SECONDS, SHORTEST_PAUSE, WINDOW_SECONDS, History
-from examples.console.scale import BYTES_A_SECOND, MEBIBYTES, PERCENT, Unit, ago, lasting
 from generated_vmm import BalloonStats
 from generated_vmm.process import Metrics, Usage
 

@@ -63,7 +63,7 @@ def test_a_copy_gets_an_identity_of_its_own_unless_it_keeps_that_of_the_guest(
     clone(alice, "named", name="copy", keep_identity=keeps)
     alice.open("/images")
     alice.open(next(link for link in alice.page.links.values() if "snapshot=" in link))
-    alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps}, sees="enough is known")
+    alice.click("Restore", {"new.name": "copy", "new.keep_identity": keeps}, sees="Enough is known")
     assert asked == [not keeps] * 2
 
 

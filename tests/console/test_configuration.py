@@ -1,64 +1,24 @@
-"""What a machine is made of, and the code that makes it."""
+"""What a machine is made of, as its page shows it, and as it is kept."""
 
-from functools import partial
-from pathlib import Path
-from typing import Any
+import re
+from html import unescape
 
-import pytest
-
-import generated_vmm.machines
-from examples.console.hosted import HostedMonitor
-from examples.console.in_code import python_of
-from generated_vmm import FullVmConfiguration, Vsock
-from generated_vmm.machines import Definition, Jail, Machines, TapDevice
-from generated_vmm.machines.definition import with_files
-from tests.console.browser import Browser, create
+from generated_vmm.machines import Definition
+from tests.console.browser import Browser, create, do
 from tests.console.running import RunningConsole
-from tests.vmm.machines.parts import SIMULATED
 
 
-def test_the_code_of_a_machine_makes_the_same_one(
-    alice: Browser, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
+def test_the_page_shows_a_definition_that_the_library_reads_but_no_secrets(
+    alice: Browser, console: RunningConsole
 ) -> None:
     alice.click("Save setup", {"root_drive.path_on_host": console.suggested_disk})
+    do(alice, "demo", "metadata", "Save document", {"document.contents": '{"key": "secret"}'})
     alice.open("/machines/demo/configuration")
-    monitor = console.host.get("demo")
-    assert isinstance(monitor, HostedMonitor)
-    assert " ".join(monitor.in_code.split()) in alice.text
-    place = console.host.launch.folder / "elsewhere"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    simulated = partial(Machines, binary=SIMULATED, detached=False)
-    monkeypatch.setattr(generated_vmm.machines, "Machines", simulated)
-    names: dict[str, Any] = {}
-    exec(monitor.in_code, names)
-    assert all_but_names_of_copies(names["machine"].definition) == all_but_names_of_copies(
-        monitor.definition
-    )
-
-
-def all_but_names_of_copies(definition: Definition) -> Definition:
-    return definition.replace(
-        configuration=with_files(
-            definition.configuration, lambda file: file.path.rpartition("-")[0] or file.path
-        )
-    )
-
-
-def test_code_has_what_a_definition_has_but_no_secrets() -> None:
-    made = Definition(
-        metadata={"password": "secret"},
-        jail=Jail(cgroups={"cpu.max": "1"}),
-        taps=(TapDevice(name="it's"),),
-        configuration=FullVmConfiguration(vsock=Vsock(guest_cid=3, uds_path="vsock.socket")),
-        agent=1024,
-    )
-    code = python_of("web", made, Path("/nowhere"))
-    assert "secret" not in code
-    expression = code[code.index("Definition(\n") : code.rindex(")\n    machine.start()")]
-    assert eval(expression, vars(generated_vmm) | vars(generated_vmm.machines)) == made.replace(
-        metadata=None
-    )
+    (shown,) = re.findall("<pre[^>]*><code>(.*?)</code></pre>", alice.body, re.DOTALL)
+    definition = console.machine().definition
+    assert definition.metadata
+    assert Definition.model_validate_json(unescape(shown)) == definition.replace(metadata=None)
+    assert "secret" not in alice.body
 
 
 # What a machine is made of is kept, also what no monitor shows, and told to the next monitor

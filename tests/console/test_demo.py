@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from examples import console
-from examples.console.key import COOKIE, NEEDED
+from examples.console.middleware import COOKIE, NEEDED
 from examples.console.settings import ConsoleSettings
 from examples.console.words import VARIABLES
 from tests.console.browser import Browser

@@ -7,9 +7,8 @@ import pytest
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT
 from examples.console.changes.change import STOPPED, Change
 from examples.console.creating import WAYS
-from examples.console.fields import Field
-from examples.console.first_machines import BEFORE_THE_START
-from examples.console.forms import Section
+from examples.console.demo import SIZE
+from examples.console.forms import Field, Section
 from examples.console.words import HINTS
 from generated_vmm import (
     Balloon,
@@ -91,7 +90,7 @@ FORMS: Final[dict[str, Case]] = {
         "running",
         {"balloon_size.amount_mib": "32"},
         {"balloon_size.amount_mib": "4096"},
-        "Amount of pages requested is too large",
+        "Requested memory should be less than",
     ),
     "memory_hotplug": Case(
         "stopped",
@@ -241,6 +240,6 @@ def test_every_text_for_a_form_is_of_one_of_its_fields() -> None:
     made = [CREATE, CREATE_FROM_SNAPSHOT, *CHANGES.values(), *WAYS.values()]
     sections = [section for change in made for section in change.sections]
     fields = {f"{section.key}.{one.name}" for section in sections for one in section.fields}
-    texts = (*BEFORE_THE_START.values(), HINTS)
+    texts = (SIZE, HINTS)
     assert {name for one in texts for name in one} <= fields
     assert {DISK, "named_snapshot.name", "clone.name"} <= fields

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.console.host import Host
-from examples.console.launch import Launch
+from examples.console.host import Host, Launch
 from examples.console.settings import SettingsError
 from tests.console.browser import Browser, create, delete
 from tests.console.running import ALICE, BOB, RunningConsole, hosting_console, pid_of, signed_in

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from examples.console import bodies
 from examples.console.library import DAY_SECONDS, Library
+from examples.console.middleware import MOST
 from tests.console.browser import PATIENCE, Browser, create, delete, do
 from tests.console.running import BOB, RunningConsole, signed_in
 
@@ -163,12 +163,6 @@ def test_a_kernel_and_a_disk_are_uploaded_and_recorded(
     uploader.open("/events", sees="Uploaded new.ext4 to the disks: 1024 bytes.")
 
 
-def refreshed(person: Browser) -> str:
-    """The address that the page asks for news."""
-    (address,) = re.findall(r'data-refresh="(/images/arriving[^"]*)"', person.body)
-    return str(address)
-
-
 @contextmanager
 def half_sent(host: RunningConsole, person: Browser, name: str) -> Iterator[Future[httpx.Response]]:
     """A disk of which the second half is sent after the block."""
@@ -201,16 +195,12 @@ def half_sent(host: RunningConsole, person: Browser, name: str) -> Iterator[Futu
 def test_an_upload_is_seen_by_others_with_its_progress(
     host: RunningConsole, uploader: Browser
 ) -> None:
-    before = refreshed(uploader)
     with half_sent(host, uploader, "slow.ext4") as sent, signed_in(host, BOB) as bob:
         bob.open_until("A file Alice Admin uploads it to the disks", "/images")
         bob.open_until("1 MiB of 2 MiB", "/images/arriving")
         assert 'value="0.50"' in bob.body
     assert sent.result().headers["location"].endswith("done=Uploaded.")
-    uploader.open(before)
-    assert uploader.text == "A file has arrived meanwhile: show it."
-    uploader.open("/images")
-    uploader.open(refreshed(uploader))
+    uploader.open("/images/arriving")
     assert uploader.text == ""
 
 
@@ -249,7 +239,7 @@ def test_what_is_refused_leaves_nothing(
     content: bytes,
     why: str,
 ) -> None:
-    monkeypatch.setitem(bodies.MOST, re.compile("/images/upload"), 2048)
+    monkeypatch.setitem(MOST, re.compile("/images/upload"), 2048)
     before = sorted(folder(host).rglob("*"))
     upload(uploader, place, name, content)
     uploader.require(413 if name == "large" else 422, why)

@@ -8,10 +8,10 @@ import pytest
 from fastapi.openapi.utils import get_openapi
 
 from examples.console import demo
-from examples.console.apis import NO_APIS, Apis
+from examples.console.access import NO_APIS, Apis
+from examples.console.account import RIGHTS, User, roles_in
 from examples.console.app import create_app
 from examples.console.changes import CHANGES
-from examples.console.identity import RIGHTS, User, roles_in
 from examples.console.monitors import Monitors
 from examples.console.settings import ConsoleSettings, RoleSettings, SettingsError
 from fastapi_oidc.testing import DevUser
@@ -134,8 +134,8 @@ def test_events_of_other_machines_are_not_found_or_exported(
         alice.open("/machines/fresh")
         alice.click("Delete")
         alice.open("/events", sees="fresh")
-    sam.open("/events/export?form=jsonl")
-    assert '"machine": "fresh"' not in sam.body
+    sam.open("/events/export")
+    assert "fresh" not in sam.body
     sam.open("/events")
     assert "fresh" not in sam.text
 
@@ -219,4 +219,4 @@ def test_each_change_is_for_admins(host: RunningConsole, bob: Browser, name: str
     bob.post(f"/machines/demo/{name}", {"csrf_token": token})
     assert bob.status == 403
     who = {"operate": "an operator", "administer": "an admin"}[CHANGES[name].right]
-    assert f"Only {who} may {CHANGES[name].verb}. Nothing was changed." in bob.text
+    assert f"Only {who} may {CHANGES[name].verb}." in bob.text

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.console.history import ended, repeated, sample_all
 from examples.console.monitors import Monitor
-from examples.console.sampling import Sampler
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import PATIENCE
 
@@ -31,13 +31,17 @@ class Machine:
             await self._act()
 
 
+def sampling(*machines: Machine, every: float) -> asyncio.Task[None]:
+    work = repeated(lambda: sample_all(machines, every), every)
+    return asyncio.create_task(work)
+
+
 async def sampled(*machines: Machine) -> None:
     """Samples until every machine has been asked three times."""
-    sampler = Sampler(lambda: machines, every=AT_ONCE)
-    sampler.start()
+    work = sampling(*machines, every=AT_ONCE)
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*(machine.enough.wait() for machine in machines))
-    await sampler.stop()
+    await ended(work)
 
 
 async def test_a_machine_that_never_answers_delays_no_other() -> None:
@@ -62,11 +66,10 @@ async def test_it_ends_in_the_midst_of_a_round() -> None:
         asked.set()
         await asyncio.Event().wait()
 
-    sampler = Sampler(lambda: [Machine("silent", hang)], every=PATIENCE)
-    sampler.start()
+    work = sampling(Machine("silent", hang), every=PATIENCE)
     await asked.wait()
-    await sampler.stop()
-    assert [task.get_name() for task in asyncio.all_tasks()].count("samples") == 0
+    await ended(work)
+    assert work.cancelled()
 
 
 @pytest.mark.parametrize("has_statistics", [True, False])

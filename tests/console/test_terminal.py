@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from examples.console.scrollback import Scrollback
-from examples.console.terminal import (
+from examples.console.output import (
     BEHIND_BYTES,
+    Scrollback,
     exit_in_words,
     plain_lines,
     plain_text,

@@ -19,7 +19,7 @@ import fastapi_oidc.testing
 import generated_vmm
 import generated_vmm.process
 import generated_vmm.testing
-from examples.console.scrollback import PART_BYTES
+from examples.console.output import PART_BYTES
 from fastapi_oidc import Code, EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
 from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH

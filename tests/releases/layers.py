@@ -122,7 +122,7 @@ def lacking() -> Iterator[None]:
 
 
 def shown(browser: Browser, state: str) -> None:
-    from examples.console.view import TABS
+    from examples.console.words import TABS
 
     for tab in TABS:
         browser.open(f"/machines/demo/{tab}")

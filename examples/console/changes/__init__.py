@@ -15,9 +15,8 @@ from examples.console.changes.create import CREATE_FROM_SNAPSHOT as CREATE_FROM_
 from examples.console.changes.devices import DRIVES, NETWORKS, VSOCKS
 from examples.console.changes.memory import BALLOONS, MEMORY_ON_TOP
 from examples.console.changes.metadata import ACCESSES, METADATA
-from examples.console.changes.policy import POLICIES
 from examples.console.changes.power import POWER_CHANGES
-from examples.console.changes.setup import SETUP
+from examples.console.changes.setup import POLICIES, SETUP
 
 _ALL: Final = (
     *(DRIVES, NETWORKS, VSOCKS),

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from examples.console.fields import Fields, Texts
-from examples.console.forms import Section, is_known
+from examples.console.account import User
+from examples.console.forms import Fields, Section, Texts, is_known
 from examples.console.hosted import HostedMonitor
-from examples.console.identity import WHO
-from examples.console.machine import (
+from examples.console.monitors import (
     BUSY,
     ENDED,
     NO_ANSWER,
@@ -20,10 +19,10 @@ from examples.console.machine import (
     STARTED,
     STARTING,
     Machine,
+    Monitor,
 )
-from examples.console.monitors import Monitor
 from examples.console.settings import Right
-from examples.console.words import words_of
+from examples.console.words import WHO, words_of
 from generated_vmm import AsyncVmmClient
 from generated_vmm.machines import Definition
 
@@ -103,6 +102,11 @@ class Change:
     def is_for(self, monitor: Monitor) -> bool:
         """Whether it can be carried out, or this console had to start the monitor for that."""
         return self.act is not None or isinstance(monitor, HostedMonitor)
+
+    def is_possible(self, monitor: Monitor, machine: Machine, user: User) -> bool:
+        """Whether the user may do it, and the machine can be changed so now."""
+        is_mine = self.is_for(monitor) and user.may(self.right, monitor.name)
+        return is_mine and not self.why_not(machine)
 
     async def do(self, monitor: Monitor, parsed: Parsed) -> None:
         """Carry it out."""

@@ -7,10 +7,9 @@ from pydantic import Field as ModelField
 from examples.console.changes.change import Change, Panel, Parsed
 from examples.console.changes.create import NAME, OF_COPIES, Copy
 from examples.console.events import person
-from examples.console.fields import Field
-from examples.console.forms import Section
+from examples.console.forms import Field, Section
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import STARTED
+from examples.console.monitors import STARTED
 from examples.console.words import RENEWED, SHARED
 from generated_vmm.machines.definition import disks_of
 from generated_vmm.model import ApiModel
@@ -28,8 +27,9 @@ async def _write(monitor: HostedMonitor, parsed: Parsed) -> None:
 
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     wish = Copy.model_validate(parsed[CLONE.key])
-    monitor.house.require_free(wish.name, "clone.name")
-    clone = await monitor.machine.clone(wish.name, **wish.options, by=person().name)
+    clone = await monitor.machine.clone(
+        wish.name, taps=wish.devices, run=wish.run, renew=not wish.keep_identity, by=person().name
+    )
     made = monitor.house.adopt(clone.id)
     copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
     disks = ", ".join(copied) or "none"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, TypedDict
+from typing import Annotated, TypeAlias
 
 from pydantic import Field as ModelField
 from pydantic import StringConstraints
 
 from examples.console.changes.change import STOPPED, Change
 from examples.console.changes.setup import BOOT_SOURCE, MACHINE, ROOT
-from examples.console.fields import Field, rare
-from examples.console.forms import Section, is_known
+from examples.console.forms import Field, Section, is_known, rare
 from generated_vmm import NetworkInterface, NetworkOverride
 from generated_vmm.model import ApiModel
 
@@ -24,7 +23,8 @@ class NewMachine(ApiModel):
     tap: bool = ModelField(
         default=False,
         description="The console makes a tap device if none is named below, and tells the guest's "
-        "kernel its address. The device goes when the machine or the console ends.",
+        "kernel its address, if it is root and has the extra `network`. The device goes when the "
+        "machine or the console ends.",
     )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
     agent: bool = ModelField(
@@ -48,14 +48,6 @@ NEW = Section(
 )
 
 
-class CopyOptions(TypedDict):
-    """How a copy of a machine is made."""
-
-    taps: dict[str, str]
-    run: bool
-    renew: bool
-
-
 class Copy(ApiModel):
     """What a machine that continues from another one gets."""
 
@@ -73,10 +65,9 @@ class Copy(ApiModel):
     )
 
     @property
-    def options(self) -> CopyOptions:
-        """What operations of machines take."""
-        taps = {tap.iface_id: tap.host_dev_name for tap in self.taps}
-        return {"taps": taps, "run": self.run, "renew": not self.keep_identity}
+    def devices(self) -> dict[str, str]:
+        """The tap devices by their interfaces."""
+        return {tap.iface_id: tap.host_dev_name for tap in self.taps}
 
 
 class FromSnapshot(Copy):

@@ -10,10 +10,9 @@ from pydantic import Field as ModelField
 from examples.console.changes.change import ANY_TIME, STOPPED, Change, Item, Panel, Parsed, edit
 from examples.console.changes.setup import INPUT_AND_OUTPUT
 from examples.console.events import person
-from examples.console.fields import Field, as_item, rare
-from examples.console.forms import Section, without
+from examples.console.forms import Field, Section, as_item, rare, without
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import Machine
+from examples.console.monitors import Machine
 from generated_vmm import Drive, NetworkInterface, Vsock
 from generated_vmm.model import ApiModel
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from examples.console.changes.change import Change, Panel, edit, sent
-from examples.console.fields import Field, Fields, rare
-from examples.console.forms import Section
-from examples.console.machine import STARTED, Machine
+from examples.console.forms import Field, Fields, Section, rare
+from examples.console.monitors import STARTED, Machine
 from generated_vmm import (
     AsyncVmmClient,
     BalloonUpdate,

@@ -7,10 +7,9 @@ from pydantic import Json, JsonValue
 
 from examples.console.changes.change import ANY_TIME, Change, Panel, Parsed, edit, sent
 from examples.console.events import person
-from examples.console.fields import Field, Fields
-from examples.console.forms import Section
+from examples.console.forms import Field, Fields, Section
 from examples.console.hosted import HostedMonitor
-from examples.console.machine import Machine
+from examples.console.monitors import Machine
 from generated_vmm import AsyncVmmClient, MmdsConfig
 from generated_vmm.machines import Definition
 from generated_vmm.model import ApiModel

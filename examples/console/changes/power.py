@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from examples.console.changes.change import STOPPED, WHILE_PAUSED, WHILE_RUNNING, Change
 from examples.console.events import person
-from examples.console.machine import NO_ANSWER, STARTED, Machine
+from examples.console.monitors import NO_ANSWER, STARTED, Machine
 
 
 def _nothing_to_boot(machine: Machine) -> str:

@@ -45,7 +45,7 @@ def test_two_operators_a_viewer_and_a_stranger(person: Visit) -> None:
     button(carol, "Resume").click()
     expect(row(bob)).to_contain_text("Running", timeout=PATIENCE)
     button(alice, "Resume").click()
-    told = alice.locator("#resume-fault")
+    told = alice.get_by_role("alert")
     expect(told).to_contain_text("demo was Paused on this page and is Running now.")
     expect(told).to_contain_text("Carol Operator did it at")
 

@@ -12,8 +12,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import SecretStr
 
 from examples.console import account
-from examples.console.account import Signed
-from examples.console.identity import User, identity_resolver
+from examples.console.account import Signed, User, identity_resolver
 from examples.console.settings import RoleSettings
 from examples.fleet import status
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, OIDCSettings, PersistContext
