@@ -187,5 +187,5 @@ async def first_machines(host: Host) -> None:
     """Creates a machine that runs, and one to try everything with."""
     own = {**suggested(host, CREATE), **SIZE, "new_network.host_dev_name": "tap0"}
     with on_behalf_of(Person("", "The console")):
-        await created(host, CREATE, {**own, "new.name": RUNNING})
         await host.create(FRESH, Definition())
+        await created(host, CREATE, {**own, "new.name": RUNNING})

@@ -122,7 +122,7 @@ def test_a_record_that_cannot_be_written_stops_nothing(
 def test_events_are_searched_in_the_page(host: RunningConsole) -> None:
     with signed_in(host, ALICE) as alice:
         alice.open_until("demo Running", "/")
-        alice.open_until("demo : The machine is running.", "/events?machine=demo&person=console")
+        alice.open_until("demo : The machine is created.", "/events?machine=demo&person=console")
         alice.open("/events?text=nothing-like-it", sees="Nothing was found.")
         for odd in ("begin=yesterday", "end=10000-12-31", f"before={1 << 63}"):
             alice.open(f"/events?{odd}")
@@ -273,7 +273,9 @@ def test_events_say_from_where(host: RunningConsole) -> None:
     with signed_in(host, BOB) as bob:
         bob.headers_sent["X-Forwarded-For"] = "192.0.2.66, 198.51.100.7"
         bob.post("/machines/demo/pause", {})
-        bob.open("/events?person=198.51.100.7", sees="demo : Tried to pause a machine.")
+        bob.open(
+            "/events?person=198.51.100.7", sees="demo : Tried to call POST /machines/demo/pause."
+        )
         assert "Bob Viewer, 198.51.100.7" in bob.text
         bob.open("/events/export?person=198.51.100.7")
         assert [line["address"] for line in csv.DictReader(bob.body.splitlines())] == [
@@ -291,7 +293,7 @@ def test_events_say_from_where(host: RunningConsole) -> None:
         ("/images/upload", "Tried to call POST /images/upload."),
         ("/new", "Tried to call POST /new."),
         ("/bulk", "Tried to call POST /bulk."),
-        ("/account/end-session", "Tried to call POST /account/end-session."),
+        ("/account/sign-out-everywhere", "Tried to call POST /account/sign-out-everywhere."),
     ],
 )
 def test_what_is_refused_by_any_route_is_in_the_trail(

@@ -131,7 +131,7 @@ def test_the_address_of_a_failed_change_leads_to_the_machine(alice: Browser) -> 
 # What a browser may send: nothing long, and no files, whoever sends it
 
 
-PATHS = ("/account/end-session", "/images/delete", "/machines/demo/stop", "/nowhere")
+PATHS = ("/account/sign-out-everywhere", "/images/delete", "/machines/demo/stop", "/nowhere")
 
 
 @pytest.fixture(params=[False, True], ids=["stranger", "admin"])

@@ -144,8 +144,8 @@ def test_events_of_other_machines_are_not_found_or_exported(
 
 
 OPEN = {"/signed-out", "/metrics"}
-OF_EVERYBODY = {"/account/end-session", "/account/sign-out-everywhere"}
-"""What viewers may post: their own sessions."""
+OF_EVERYBODY = {"/account/sign-out-everywhere"}
+"""What viewers may post: the end of their own sessions."""
 NAVIGATION = {"accept": "text/html", "sec-fetch-mode": "navigate"}
 
 
