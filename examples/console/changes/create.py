@@ -23,8 +23,8 @@ class NewMachine(ApiModel):
     tap: bool = ModelField(
         default=False,
         description="The console makes a tap device if none is named below, and tells the guest's "
-        "kernel its address, if it is root and has the extra `network`. The device goes when the "
-        "machine or the console ends.",
+        "kernel its address. It must be root, and have the Python extra network. The device goes "
+        "when the machine or the console ends.",
     )
     start: bool = ModelField(default=False, description="Otherwise it waits until you start it.")
     agent: bool = ModelField(
