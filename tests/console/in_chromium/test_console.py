@@ -103,7 +103,7 @@ def test_the_account_menu_closes_at_a_click_outside(visit: Visit) -> None:
     page.click("summary")
     everywhere = page.get_by_role("button", name="Sign out everywhere")
     expect(everywhere).to_be_visible()
-    page.click("#sessions-title")
+    page.click("#everywhere")
     expect(everywhere).to_be_visible()
     page.click("h1")
     expect(everywhere).to_be_hidden()

@@ -172,7 +172,7 @@ def test_a_file_that_is_dropped_is_the_one_that_is_written(
 
 def test_without_script_the_screen_is_in_the_page(chromium: Browser, host: RunningConsole) -> None:
     with signed_in(host) as alice:
-        alice.open_until("Login Service", "/machines/demo/console/screen")
+        alice.open_until("Login Service", "/machines/demo/console/log")
     write(host, b"\r\nwritten without script")
     with profile(chromium, base_url=host.url, java_script_enabled=False) as context:
         page = context.new_page()
