@@ -39,7 +39,7 @@ from fastapi_oidc.session.cookies import (
     TransactionCookies,
 )
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.session.own_store import RefreshLock, SessionStore, store_of
+from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionStore, store_of
 from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
     CookieForm,
@@ -245,8 +245,18 @@ def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
             "back_channel_logout_store for sessions in cookies",
         )
     for option, value in chosen.items():
+        _require_methods(value)
         return store_of(value, clock, lock=lock, option=option)
     return None
+
+
+def _require_methods(store: object) -> None:
+    """Raise ConfigurationError for a `SessionStore` whose methods take something else."""
+    if isinstance(store, SessionStore):
+        name = type(store).__name__
+        require_takes(f"{name}.get", store.get, str)
+        require_takes(f"{name}.set", store.set, str, SealedSession)
+        require_takes(f"{name}.delete", store.delete, str)
 
 
 def _apis(given: Sequence[DownstreamAPI]) -> tuple[DownstreamAPI, ...]:

@@ -7,7 +7,6 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import ClassVar, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -186,17 +185,6 @@ def store_of(
     if not isinstance(lock, RefreshLock | None):
         raise misconfigured(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
     if isinstance(value, SessionStore):
-        for name, given in (("get", "id"), ("set", "id, session"), ("delete", "id")):
-            try:
-                taken = signature(getattr(value, name))
-            except ValueError:  # of a method that is not written in Python
-                continue
-            try:
-                taken.bind(*given.split(", "))
-            except TypeError:
-                raise misconfigured(
-                    f"{type(value).__name__}.{name} is called with ({given}), and takes {taken}"
-                ) from None
         return ExclusiveStore(value, lock, clock=clock)
     if lock is not None:
         raise misconfigured(

@@ -226,14 +226,15 @@ class MemoryStore(Store):
             if value != before:
                 return Stored(value, now - written_at)
             if after.value:
-                self._require_room(key)
+                if not (value or self._evicts):
+                    self._require_room()
                 self._values.set(key, (after.value, now), expires_at=after.expires_at)
             else:
                 self._values.pop(key)
             return None
 
-    def _require_room(self, key: str) -> None:
-        if self._evicts or len(self._values) < self._max_values or key in self._values:
+    def _require_room(self) -> None:
+        if len(self._values) < self._max_values:
             return
         self._values.remove_expired(REMOVALS_WHEN_FULL)
         if len(self._values) >= self._max_values:

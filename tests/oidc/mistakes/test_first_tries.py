@@ -133,7 +133,10 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, which a"),
-    (lambda _: unchecked(OIDC)(settings(), session_store=Shelf()), r"Shelf\.set .*id, session"),
+    (
+        lambda _: unchecked(OIDC)(settings(), session_store=Shelf()),
+        r"Shelf\.set .*str, Sealed",
+    ),
     (lambda w: api(w).mount("/mcp", FastAPI(), tools), "app of api.mount must be FastAPI, not str"),
     (lambda w: str(a_session().tokens), "is not the text of a token"),
     (lambda _: pickle.dumps(a_session()), r"send session\.id, and call oidc\.grant"),
