@@ -28,12 +28,21 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     live_in,
+    others_have_run,
     revoked_by,
     stores_of,
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser, with_gate
+from tests.oidc.interleaving import (
+    PATIENCE,
+    Gate,
+    Held,
+    another_process,
+    begun,
+    same_browser,
+    with_gate,
+)
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
@@ -127,6 +136,25 @@ async def test_a_sign_out_revokes_the_token_of_a_refresh_that_came_between(
     await leaving
     assert await user(refreshed) is None
     assert newest.session.tokens.refresh_token in revoked
+
+
+async def test_sign_outs_at_once_are_one_write_that_outlives_both(mode: str) -> None:
+    world, store = world_of(mode)
+    there = another_process(world, **stores_of(mode, store))
+    browser = await world.signed_in()
+    tabs = [copy_of(browser, world) for _ in range(2)]
+    store.nth, store.gate = 1, Gate()
+    leaving = [begun(tab.post("/auth/logout", data=LOCAL)) for tab in tabs]
+    await store.gate.until_reached()
+    await others_have_run()
+    steps = world.oidc.registrations.engine.last_steps
+    assert len(steps) == 1
+    for request in leaving:
+        request.cancel()
+    await asyncio.wait(leaving)
+    store.gate.opened.set()
+    await steps.wait(PATIENCE)
+    assert await generation(copy_of(browser, there)) is None
 
 
 async def test_a_sign_out_during_a_refresh_that_cannot_be_judged_revokes_its_token(
