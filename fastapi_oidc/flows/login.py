@@ -16,6 +16,7 @@ from fastapi_oidc.protocol.authorization import (
     code_challenge,
     pushed_request_url,
     require_unprotected,
+    with_openid,
 )
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.urls import same_origin_path
@@ -121,7 +122,7 @@ def _transaction(
 def _scope(options: LoginOptions) -> tuple[str, ...] | None:
     if options.scope is None:
         return None
-    return tuple(dict.fromkeys(("openid", *_words(options.scope))))
+    return with_openid(_words(options.scope))
 
 
 def _words(values: str | Sequence[str]) -> tuple[str, ...]:

@@ -56,6 +56,11 @@ def require_unprotected(extra_params: Iterable[str]) -> None:
         )
 
 
+def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
+    """The scope with `openid`, each value once (Core 3.1.2.1)."""
+    return tuple(dict.fromkeys(("openid", *scope)))
+
+
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
     """One request for an authorization code with PKCE (Core 3.1.2.1, RFC 7636 4.3).
@@ -85,7 +90,7 @@ class AuthorizationRequest:
         """All parameters of the request, to send or to push. Each field is one."""
         own = asdict(self) | {
             "response_type": "code",
-            "scope": tuple(dict.fromkeys(("openid", *self.scope))),
+            "scope": with_openid(self.scope),
             "code_challenge_method": "S256",
             # The default of the response type is not sent (Core 3.1.2.1).
             "response_mode": None if self.response_mode == "query" else self.response_mode,

@@ -75,56 +75,46 @@ def obeying_beside(rule: Callable[[Any, Settings], object]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-def read_by(rule: Callable[[Any, ValidationInfo], object]) -> AfterValidator:
-    """A validator that returns what `rule` returns."""
-
-    def validate(value: Any, info: ValidationInfo) -> object:
-        with _collected():
-            return rule(value, info)
-
-    return AfterValidator(validate)
+def _allows_http(settings: Settings) -> bool:
+    return bool(settings.get("allow_insecure_http"))
 
 
-def _allows_http(info: ValidationInfo) -> bool:
-    return bool(info.data.get("allow_insecure_http"))
-
-
-def require_issuer(issuer: str, info: ValidationInfo) -> str:
+def require_issuer(issuer: str, settings: Settings) -> None:
     """Require an issuer identifier (Discovery 3)."""
-    return require_issuer_url(issuer, allow_insecure_http=_allows_http(info))
+    require_issuer_url(issuer, allow_insecure_http=_allows_http(settings))
 
 
-def require_base_url(base_url: str | None, info: ValidationInfo) -> str | None:
+def require_base_url(base_url: str | None, settings: Settings) -> None:
     """Require scheme and host only; None is accepted for local development."""
-    if base_url is None and not _allows_http(info):
+    if base_url is not None:
+        require_origin(base_url, settings)
+    elif not _allows_http(settings):
         raise misconfigured("is missing: redirect URIs are never made from request headers")
-    return None if base_url is None else require_origin(base_url, info)
 
 
-def require_origin(origin: str, info: ValidationInfo) -> str:
+def require_origin(origin: str, settings: Settings) -> None:
     """Require scheme and host as browsers write them."""
     meant = "is scheme and host, as in https://app.example.com"
-    require_url(origin, meant, allow_insecure_http=_allows_http(info))
+    require_url(origin, meant, allow_insecure_http=_allows_http(settings))
     if origin.rstrip("/").count("/") != 2 or "?" in origin:
         raise misconfigured(meant)
     if origin != origin.lower() or _DEFAULT_PORT.search(origin):
         raise misconfigured("must be as browsers write it: in lower case, without a default port")
-    return origin
 
 
-def require_origins(origins: Sequence[str], info: ValidationInfo) -> Sequence[str]:
+def require_origins(origins: Sequence[str], settings: Settings) -> None:
     """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
-    if any(require_origin(origin, info).endswith("/") for origin in origins):
-        raise misconfigured("an origin must not end with a slash")
-    return origins
+    for origin in origins:
+        require_origin(origin, settings)
+        if origin.endswith("/"):
+            raise misconfigured("an origin must not end with a slash")
 
 
-def require_post_logout_redirect_uri(uri: str, info: ValidationInfo) -> str:
+def require_post_logout_redirect_uri(uri: str, settings: Settings) -> None:
     """Require `route`, `none` or an absolute URL."""
-    if uri in ("route", "none"):
-        return uri
     meant = 'must be "route", "none" or an absolute URL'
-    return require_url(uri, meant, allow_insecure_http=_allows_http(info))
+    if uri not in ("route", "none"):
+        require_url(uri, meant, allow_insecure_http=_allows_http(settings))
 
 
 def require_no_margin(value: str | SecretStr) -> None:
@@ -144,8 +134,8 @@ def require_idle_within(idle_timeout: int | None, settings: Settings) -> None:
         raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
 
 
-def require_scope(scope: Iterable[str], _: ValidationInfo) -> tuple[str, ...]:
-    """The scope with `openid` (Core 3.1.2.1), in the characters of RFC 6749 3.3."""
+def require_scope(scope: Iterable[str]) -> None:
+    """Require the characters of RFC 6749 3.3."""
     if not all(map(is_word, scope)):
         raise misconfigured(
             "has a value with a space, a quote or a backslash: each value is one word"
@@ -153,7 +143,6 @@ def require_scope(scope: Iterable[str], _: ValidationInfo) -> tuple[str, ...]:
     # A scope may contain a comma, but a standard scope between commas is in a list by mistake.
     if any("," in token and not _STANDARD.isdisjoint(token.split(",")) for token in scope):
         raise misconfigured("has commas: put spaces between the values")
-    return tuple(dict.fromkeys(("openid", *scope)))
 
 
 def require_path(path: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, SecretStr
 from pydantic_settings import NoDecode
 
-from fastapi_oidc.protocol.authorization import require_unprotected
+from fastapi_oidc.protocol.authorization import require_unprotected, with_openid
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.settings import rules, texts
-from fastapi_oidc.settings.rules import obeying, obeying_beside, read_by
+from fastapi_oidc.settings.rules import obeying, obeying_beside
 
 
 def key_ring(secrets: Sequence[SecretStr]) -> KeyRing:
@@ -35,10 +35,10 @@ ClientAuthMethod = Annotated[
 ]
 CAFile = Annotated[str | None, obeying(rules.require_authorities)]
 CertificateFile = Annotated[str | None, obeying_beside(rules.require_certificate)]
-Issuer = Annotated[str, read_by(rules.require_issuer)]
-BaseURL = Annotated[str | None, read_by(rules.require_base_url)]
+Issuer = Annotated[str, obeying_beside(rules.require_issuer)]
+BaseURL = Annotated[str | None, obeying_beside(rules.require_base_url)]
 InstanceName = Annotated[str, obeying(lambda name: CookieNames(name, secure=True))]
-PostLogoutRedirectURI = Annotated[str, read_by(rules.require_post_logout_redirect_uri)]
+PostLogoutRedirectURI = Annotated[str, obeying_beside(rules.require_post_logout_redirect_uri)]
 ReturnPath = Annotated[str, obeying(rules.require_path)]
 ClientID = Annotated[str, obeying(rules.require_no_margin)]
 IdleTimeout = Annotated[int | None, obeying_beside(rules.require_idle_within)]
@@ -63,8 +63,8 @@ else:
     Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(texts.words)]
     Algorithms = Annotated[Words, obeying_beside(rules.algorithms_of)]
     AllowedTenants = Annotated[Words, obeying_beside(rules.tenants_of)]
-    Scope = Annotated[Words, read_by(rules.require_scope)]
-    Origins = Annotated[Words, read_by(rules.require_origins)]
+    Scope = Annotated[Words, obeying(rules.require_scope), AfterValidator(with_openid)]
+    Origins = Annotated[Words, obeying_beside(rules.require_origins)]
     Members = Annotated[
         dict[str, str], NoDecode, BeforeValidator(texts.members), obeying(require_unprotected)
     ]
