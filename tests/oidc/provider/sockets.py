@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager, suppress
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 STEPS_TO_SERVE = 5
-"""Steps of the event loop after which an accepted connection is served, and can be ended."""
+"""Steps of the event loop after which an accepted connection is served, and can be ended. One that
+is accepted and not served yet when the listener closes is never closed.
+"""
 
 
 def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
@@ -63,8 +65,8 @@ async def listening(*scripts: Script) -> AsyncIterator[Server]:
     try:
         yield server
     finally:
-        listener.close()
         for _ in range(STEPS_TO_SERVE):
             await asyncio.sleep(0)
+        listener.close()
         await server.end()
         await listener.wait_closed()
