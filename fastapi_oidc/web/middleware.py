@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable
 from typing import Any
 from weakref import ref
@@ -228,7 +229,8 @@ class _Response:
         """Send `message`, the first one with the cookies."""
         if message["type"] in _STARTS:
             status = message.get("status", 0)
-            self._context.require_used(lets_in=not self.is_ours and status < 400)
+            # A handler, of the application or this library, answers while its error is handled.
+            self._context.require_used(lets_in=status < 400 and sys.exception() is None)
             self._require_no_own_cookie(message)
             self._advise_on_failure(status)
             self.started = True
