@@ -107,12 +107,14 @@ def _is_another_model(given: Any, returned: type) -> bool:
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
     """What is wrong with the scopes of a guard."""
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
-    if len(scopes) > 1 and all(len(scope) == 1 for scope in scopes):
+    apis = [each.call for each in flattened(dependant) if isinstance(each.call, FromAPI)]
+    known = {scope for api in apis for scope in api.scopes}
+    are_letters = len(scopes) > 1 and all(len(scope) == 1 for scope in scopes)
+    if are_letters and not known.issuperset(scopes):
         yield f"the scopes of Security({name}, ...) are letters: write scopes=[...], a list"
-    for each in flattened(dependant):
-        known = each.call.scopes if isinstance(each.call, FromAPI) else ()
-        if unknown := [scope for scope in scopes if known and scope not in known]:
-            yield f"{unknown[0]!r} is none of the API's scopes: {', '.join(known)}"
+    for api in apis:
+        if unknown := [scope for scope in scopes if api.scopes and scope not in api.scopes]:
+            yield f"{unknown[0]!r} is none of the API's scopes: {', '.join(api.scopes)}"
     if scopes and not any(each.security_scopes_param_name for each in flattened(dependant)):
         yield (
             f"nothing checks the scopes of Security({name}, ...): only "
