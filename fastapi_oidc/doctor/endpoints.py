@@ -154,8 +154,8 @@ def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
         return found("redirect URI", f"{request.redirect_uri}: {refused.explanation}")
     if answer.status >= 400:
         said = answer.refused_status().message
-        # Some providers fail for every request with prompt=none: django-oauth-toolkit does.
-        found = fault if answer.status < 500 else warning
+        # Some refuse every request with prompt=none: Spring (401), django-oauth-toolkit (500).
+        found = warning if answer.status == 401 or answer.status >= 500 else fault
         return found("redirect URI", f"{request.redirect_uri}: is it registered? {said}")
     shown = f"a redirect to {where}" if where else "a page"
     return warning(

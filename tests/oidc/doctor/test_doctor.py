@@ -176,6 +176,7 @@ async def test_one_fault_is_found_and_named(
 @pytest.mark.parametrize(
     ("endpoint", "answer", "topic"),
     [
+        ("authorization", ServerError(401), "redirect URI"),  # Spring Authorization Server
         ("authorization", ServerError(500), "redirect URI"),  # django-oauth-toolkit
         ("token", OAuthError("invalid_code", FORBIDDEN), "client"),  # Glewlwyd
         ("token", OAuthError("invalid_request"), "client"),
