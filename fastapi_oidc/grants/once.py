@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from fastapi_oidc.clock import Clock
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed
@@ -16,6 +16,14 @@ from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 
 PATIENCE: Final = LEASE_SECONDS + 3.0
 """Seconds that a request waits for the token request of another process, which may have died."""
+
+PAUSE_SECONDS: Final = 5
+"""Seconds after a failure in which a token that can be sent is used without a new request: a
+provider that does not respond would delay every call.
+"""
+
+MOST_PAUSED: Final = 10_000
+"""Maximum number of failures in memory."""
 
 ATTEMPTS: Final = 3
 """A concurrent caller's request may return a token that does not meet this caller's need."""
@@ -37,6 +45,7 @@ class Once:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
+        self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
 
     async def token(
         self,
@@ -57,7 +66,7 @@ class Once:
         for attempt in range(ATTEMPTS):
             seen, _ = await cells.see(key)
             known = _token_in(seen.row)
-            if known and needed.is_met_by(known, self._clock.now()):
+            if known and self._is_enough(known, key, needed):
                 return known
             is_last, is_own = attempt == ATTEMPTS - 1, not self._obtaining.is_running(key)
             try:
@@ -66,6 +75,7 @@ class Once:
             except OIDCError as error:
                 is_outage, now = _is_outage(error), self._clock.now()
                 if known and is_outage and needed.is_served_by(known, now):
+                    self._paused.set(key, True, expires_at=now + PAUSE_SECONDS)
                     return known
                 # The request of the first caller may have ended, or its copy of the session is
                 # refused; this caller's may not.
@@ -76,6 +86,13 @@ class Once:
                 if is_last or needed.is_met_by(token, self._clock.now()):
                     return token
         raise AssertionError("unreachable")
+
+    def _is_enough(self, known: IssuedToken, key: str, needed: Needed) -> bool:
+        """Whether `known` meets the need or, shortly after a failure, can be sent at all."""
+        now = self._clock.now()
+        return needed.is_met_by(known, now) or (
+            key in self._paused and needed.is_served_by(known, now)
+        )
 
     async def alone(self, key: str, obtain: Obtain) -> IssuedToken:
         """A token from `obtain`, once for all tasks of this process."""
