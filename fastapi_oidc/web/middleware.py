@@ -230,7 +230,8 @@ class _Response:
         if message["type"] in _STARTS:
             status = message.get("status", 0)
             # A handler, of the application or this library, answers while its error is handled.
-            self._context.require_used(lets_in=status < 400 and sys.exception() is None)
+            is_refusal = isinstance(sys.exception(), OIDCError | HTTPException)
+            self._context.require_used(lets_in=status < 400 and not is_refusal)
             self._require_no_own_cookie(message)
             self._advise_on_failure(status)
             self.started = True
