@@ -22,7 +22,7 @@ run() {
     "$python" -m venv "$folder" >&2 || return 1
     "$folder/bin/python" -m pip install --quiet --constraint constraints.txt pip >&2 || return 1
     "$folder/bin/python" -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt \
-        --editable ./generated_vmm --editable '.[broker,redis,sql,testing]' --group dev --group bench >&2 || return 1
+        --editable ./generated_vmm --editable '.[broker,network,redis,sql,testing]' --group dev --group bench >&2 || return 1
     "$folder/bin/python" -m pytest -p no:cacheprovider "${arguments[@]}" >&2 || return 1
     "$python" --version
 }
