@@ -38,9 +38,9 @@ class Endpoint(NamedTuple):
         return getattr(self.route, "endpoint", None)
 
     @property
-    def mounted(self) -> object:
-        """The application that is mounted there; None for another endpoint."""
-        return None if self.function is not None else getattr(self.route, "app", None)
+    def serves(self) -> object:
+        """The function that serves it, or the application that is mounted there."""
+        return self.function or getattr(self.route, "app", None)
 
     @property
     def methods(self) -> set[str]:
@@ -125,6 +125,23 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             "CORSMiddleware",
             f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
             'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
+        )
+    is_trusted = headers.get("origin") in context.runtime.trusted_origins
+    if (
+        code is Code.SESSION_REQUIRED
+        and headers.get("sec-fetch-site") == "cross-site"
+        and is_trusted
+    ):
+        context.party.announcer.advise(
+            "trusted_origins",
+            f"a page of {shown(headers.get('origin'))} has no session here, because browsers send "
+            "the cookie to no other site: serve both from subdomains of one domain",
+        )
+    if code is Code.SESSION_REQUIRED and context.is_at_own_route:
+        context.party.announcer.advise(
+            "require_auth",
+            f"it refuses {context.path}, where people sign in: let a middleware that calls a guard "
+            "pass the routes of oidc.router",
         )
     if code is Code.SESSION_REQUIRED and context.brings_token:
         context.party.announcer.advise(

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from starlette.routing import BaseRoute, Match
-from starlette.staticfiles import StaticFiles
 
 from fastapi_oidc.settings.rules import unencrypted
 from fastapi_oidc.web.api_tools import Protected
@@ -57,15 +56,16 @@ def report(
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
     """Log what the guard of the application does not reach.
 
-    Other applications that are mounted, and routes of Starlette, may call a guard themselves.
+    The documentation is one of these routes. Other applications, and routes of Starlette, may call
+    a guard themselves.
     """
     if not any(refuses(each.dependency) for each in getattr(app.router, "dependencies", ())):
         return
-    if paths := [each.path for each in endpoints if _is_open(each)]:
+    if paths := [each.path or "/" for each in endpoints if _is_open(each)]:
         _log.warning(
             "The guard in `dependencies` of the application does not apply to %s.\n"
-            "These answer requests without a session: endpoints that were added before the guard, "
-            "and what is mounted.\n"
+            "These answer everybody, unless they call a guard themselves: endpoints that were "
+            "added before the guard, what is mounted, and FastAPI's own pages.\n"
             "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
             'OIDCMiddleware of its own (see the page "Protect everything").',
             ", ".join(paths),
@@ -73,19 +73,23 @@ def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
 
 
 def _is_open(endpoint: Endpoint) -> bool:
-    """Whether it has certainly no guard."""
-    if not endpoint.dependants:
-        return type(endpoint.mounted) is StaticFiles
-    return not any(map(refuses, endpoint.calls))
+    """Whether it depends on no guard. Applications of FastAPI are asked by their endpoints."""
+    if endpoint.dependants:
+        return not any(map(refuses, endpoint.calls))
+    return not isinstance(endpoint.serves, FastAPI | Protected) and not _is_ours(endpoint.serves)
+
+
+def _is_ours(function: object) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("fastapi_oidc.")
 
 
 def _report_open_api(resource: str, endpoints: Sequence[Endpoint]) -> None:
-    """Log that an application at the URL of an API asks for no token; FastAPI may have guards."""
+    """Log that what is at the URL of an API is no part of FastAPI, and not protected."""
     path = urlsplit(resource).path.rstrip("/")
-    mounted = [each.mounted for each in endpoints if path and each.path == path]
-    if any(each is not None and not isinstance(each, FastAPI | Protected) for each in mounted):
+    here = [each for each in endpoints if path and each.path == path and not each.dependants]
+    if any(not isinstance(each.serves, FastAPI | Protected) for each in here):
         _log.error(
-            "The application that is mounted at %s answers requests without an access token.\n"
+            "What is mounted at %s answers everybody, unless it asks for an access token itself.\n"
             "Write app.mount(..., api.protected(server)), or api.mount(app, ...) for MCP.",
             resource,
         )

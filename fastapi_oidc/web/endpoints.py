@@ -337,8 +337,20 @@ class Endpoints(Serving[Identity, RequestData]):
         return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
 
 
+def _advise_on_fetch(context: RequestContext, location: str) -> None:
+    """Log that a script fetches what leads to the provider, which it can neither show nor read."""
+    is_elsewhere = not location.startswith(("/", context.origin))
+    if is_elsewhere and context.connection.headers.get("sec-fetch-mode") == "cors":
+        context.party.announcer.advise(
+            "fetch",
+            f"a script fetched {context.path}, whose response leads to the provider, so that its "
+            'browser says "Failed to fetch": use a link for a login, and a form for a sign-out',
+        )
+
+
 def _to_provider(context: RequestContext, location: str, name: str) -> ToProvider:
     """The response of the method `name`, which the running request must send."""
+    _advise_on_fetch(context, location)
     response = ToProvider(location, name)
     context.note(response)
     return response

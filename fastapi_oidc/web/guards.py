@@ -265,7 +265,8 @@ async def _require_role(role: str, _context: object, _: object, session: OIDCSes
         kind = type(session.identity).__name__
         raise misconfigured(_NO_ROLES.format(kind, type(roles).__name__))
     if role not in roles:
-        raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
+        has = "" if roles else ", and has none: resolve_identity takes them from the claims"
+        raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}{has}")
 
 
 def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:

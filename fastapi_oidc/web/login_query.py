@@ -89,7 +89,7 @@ def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
     """Log that a `return_to` has another name."""
     if asked.return_to is None and (named := context.connection.query_params.keys() & _RETURN_TO):
         text = f"a login has the parameter {min(named)}; the path to return to is return_to"
-        context.party.announcer.advise("return_to", text)
+        context.party.announcer.advise(min(named), text)
 
 
 def advise_on_return(context: RequestContext, return_to: str | None) -> None:

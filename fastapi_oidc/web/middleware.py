@@ -233,7 +233,8 @@ class _Response:
             is_refusal = isinstance(sys.exception(), OIDCError | HTTPException)
             self._context.require_used(lets_in=status < 400 and not is_refusal)
             self._require_no_own_cookie(message)
-            self._advise_on_failure(status)
+            if status >= 500 and not self.is_ours:
+                self._advise_on_failure(status)
             self.started = True
             if self._writes:
                 self._context.is_open = False
@@ -253,9 +254,8 @@ class _Response:
     def _advise_on_failure(self, status: int) -> None:
         """Log that a refusal of this library has become a failure of the application."""
         context = self._context
-        if status < 500 or self.is_ours or not context.is_guarded:
-            return
-        if context.known is None or context.known.session is None:
+        has_session = context.known is not None and context.known.session is not None
+        if context.is_guarded and not has_session:
             context.party.announcer.advise("OIDCError", _SWALLOWED.format(status))
 
     async def _add_headers(self, message: Message) -> None:

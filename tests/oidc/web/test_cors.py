@@ -11,7 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_oidc import OIDC, OIDCMiddleware
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.fallible_stores import fallible
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world, signed_in_world
 
 PAGES = "https://pages.test"
 ORIGIN = {"origin": PAGES, "sec-fetch-mode": "cors"}
@@ -89,3 +89,29 @@ async def test_so_can_an_http_exception_of_load_request_data(order: Order) -> No
         refused = await browser.get("/me", headers=ORIGIN)
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (418, PAGES)
     assert (refused.json(), refused.headers["x-reason"]) == ({"detail": "suspended"}, "suspended")
+
+
+async def test_a_trusted_page_of_another_site_without_a_session_is_told_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    page = "https://page.example"
+    world = make_world(settings={"trusted_origins": [page]})
+    world.app.get("/me", dependencies=[Depends(world.oidc.require_auth)])(lambda: None)
+    headers = {"origin": page, "sec-fetch-mode": "cors", "sec-fetch-site": "same-site"}
+    await world.browser().get("/me", headers=headers)
+    assert "trusted_origins" not in caplog.text
+    await world.browser().get("/me", headers=headers | {"sec-fetch-site": "cross-site"})
+    assert f"a page of '{page}' has no session here" in caplog.text
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/auth/login"), ("POST", "/auth/logout")])
+async def test_a_script_that_fetches_what_leads_to_the_provider_is_told(
+    method: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, browser = await signed_in_world()
+    headers = {"sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
+    if method == "POST":
+        await (await world.signed_in()).post(path, headers=headers, data={"local": "1"})
+    assert "fetch" not in caplog.text
+    await browser.request(method, path, headers=headers)
+    assert f"a script fetched {path}, whose response leads to the provider" in caplog.text

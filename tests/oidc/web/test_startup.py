@@ -8,8 +8,9 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message
 
 from fastapi_oidc import (
@@ -66,9 +67,10 @@ async def test_what_the_guard_of_the_application_does_not_reach_is_named(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     oidc = an_instance()
-    app, admin = FastAPI(), FastAPI()
+    app, admin, api = FastAPI(), FastAPI(openapi_url=None), oidc.api("https://app.test/tools")
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
+    app.include_router(api.router)
     app.get("/early")(lambda: None)
     app.router.dependencies.append(Depends(oidc.require_auth))
     app.get("/late")(lambda: None)
@@ -77,22 +79,31 @@ async def test_what_the_guard_of_the_application_does_not_reach_is_named(
     admin.get("/guarded", dependencies=[Depends(oidc.require(lambda _: True))])(lambda: None)
     app.mount("/admin", admin)
     app.mount("/files", StaticFiles(directory=tmp_path))
+    app.mount("/asgi", Starlette())
+    app.mount("/tools", api.protected(Starlette()))
+    app.mount("/", StaticFiles(directory=tmp_path))
     await start(app)
     (message,) = caplog.messages
     assert message.splitlines()[0] == (
-        "The guard in `dependencies` of the application does not apply to /early, /admin/open, "
-        "/files."
+        "The guard in `dependencies` of the application does not apply to /openapi.json, /docs, "
+        "/docs/oauth2-redirect, /redoc, /early, /may-ask, /admin/open, /files, /asgi, /."
     )
+
+
+async def no_answer(request: Request) -> Response:
+    return Response()
 
 
 @pytest.mark.parametrize(
     ("make", "is_told"),
     [
-        (lambda api: Starlette(), True),
-        (lambda api: api.protected(Starlette()), False),
-        (lambda api: FastAPI(), False),
+        (lambda api: Mount("/mcp", Starlette()), True),
+        (lambda api: Mount("/", Starlette(routes=[Route("/mcp", no_answer)])), True),
+        (lambda api: Mount("/mcp", api.protected(Starlette())), False),
+        (lambda api: Route("/mcp", api.protected(Starlette())), False),
+        (lambda api: Mount("/mcp", FastAPI()), False),
     ],
-    ids=["Starlette", "protected", "FastAPI"],
+    ids=["mounted", "below", "protected", "a protected route", "FastAPI"],
 )
 async def test_an_open_application_at_the_url_of_an_api_is_named(
     caplog: pytest.LogCaptureFixture, make: Any, is_told: bool
@@ -102,9 +113,9 @@ async def test_an_open_application_at_the_url_of_an_api_is_named(
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     for router in (oidc.router, api.router):
         app.include_router(router, prefix="/auth" if router is oidc.router else "")
-    app.mount("/mcp", make(api))
+    app.routes.append(make(api))
     await start(app)
-    told = "mounted at https://app.test/mcp answers requests without an access token"
+    told = "What is mounted at https://app.test/mcp answers everybody"
     assert (told in caplog.text) == is_told
     assert caplog.text == "" or is_told
 
