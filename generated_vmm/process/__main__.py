@@ -28,8 +28,8 @@ class Found:
 
     path: str
     status: str
-    pid: int | None = None
-    owner: int | None = None
+    pid: str = ""
+    owner: str = ""
     id: str | None = None
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ def _look_at(path: str, folder: int, *, clean: bool) -> Found | None:
     if read_record(folder, path) is None:
         return None
     if (seen := ask(folder, path, seconds=ANSWER_SECONDS)) is not None:
-        status = "detached" if seen["owner"] is None else "owned"
-        return Found(path, status, *(seen[each] for each in ("pid", "owner", "id")))
+        status, owner, pid, id = seen
+        return Found(path, status, pid, owner, id)
     record = read_record(folder, path)  # by now it may say how the monitor has ended
     if record is None:
         return None
@@ -71,7 +71,7 @@ def look_at_taps(*, clean: bool = False) -> Iterator[Found]:
         taps: Any = importlib.import_module("generated_vmm.process.keeper.taps")
         for name, mark in taps.leftovers():
             if clean:
-                taps.remove(name, mark)
+                taps.clean(name, mark)
             yield Found(f"/sys/class/net/{name}", "removed" if clean else "leftover", id=name)
 
 

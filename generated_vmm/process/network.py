@@ -10,7 +10,7 @@ import socket
 import threading
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv4Interface
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
@@ -175,38 +175,35 @@ class Tap(AsyncBlock, Block):
             **{"bridge": self._bridge, "inside": self._namespace is not None},
             "address": None if self.address is None else str(self.address),
         }
+        start_over_in_children(self)
         try:
-            connection, theirs = messages.pair()
-            with theirs:
-                NURSERY.order(theirs, {"tap": tap})
+            self._connection = NURSERY.order("tap", self.name, mark, content=tap)
         except OSError as error:
             raise MonitorError(f"the tap {self.name} cannot be created: {error}") from error
-        start_over_in_children(self)
-        self._connection = connection
-        report = self._report(connection)
-        if report["event"] != "ready":
+        word, *failure = self._report(self._connection)
+        if word != "ready":
             self._close()
-            raise MonitorError(report["failure"])
+            raise MonitorError(failure[0])
 
     def _remove(self) -> None:
         with self._removing:
             connection = self._connection
             if connection is not None:
-                messages.send(connection, {"word": "remove"})
-                left = self._report(connection)["left"]
+                messages.send(connection, "remove")
+                _, _, *left = self._report(connection)
                 self._close()
                 if left:
                     raise MonitorError("; ".join(left))
 
-    def _report(self, connection: socket.socket) -> dict[str, Any]:
+    def _report(self, connection: socket.socket) -> list[str]:
         """The next report of its keeper; the nursery removes the tap of one that was killed."""
         connection.settimeout(LONGEST_END)
         try:
             received = messages.receive(connection)
         except TimeoutError:
             raise MonitorError(f"the keeper of the tap {self.name} does not answer") from None
-        lost = {"failure": f"the keeper of the tap {self.name} was killed", "left": []}
-        return {"event": "removed", **lost} if received is None else received[0]
+        lost = ["removed", f"the keeper of the tap {self.name} was killed"]
+        return lost if received is None else received[0]
 
     def start_over(self) -> None:
         """Closes the connection in a forked process: the tap belongs to the parent."""

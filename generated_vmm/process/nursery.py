@@ -1,23 +1,23 @@
-"""The caller's side of the nursery: orders for keepers."""
+"""The caller's side of the nursery: takes the keepers that it offers, and gives them orders."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.kernel import Descriptor, is_ready, spawn
+from generated_vmm.process.keeper.kernel import LONGEST_END, Descriptor, is_ready, spawn
 from generated_vmm.transport.connection import start_over_in_children
 
 PROGRAM = Path(__file__).with_name("keeper") / "nursery.py"
 NETWORK = "/proc/thread-self/ns/net"
+ATTEMPTS = 3  # an offered keeper may have been killed, or its fork refused at that time
 
 
 class Nursery:
@@ -29,27 +29,45 @@ class Nursery:
     def __init__(self) -> None:
         self.pid: int | None = None
         self._pidfd: Descriptor | None = None
-        self._orders: Descriptor | None = None
+        self._offers: Descriptor | None = None
         self._lock = threading.Lock()
         start_over_in_children(self)
 
     def start_over(self) -> None:
         """Drops the nursery, in a forked process: it belongs to the parent."""
         self._lock = threading.Lock()
-        self._orders = self._pidfd = self.pid = None
+        self._offers = self._pidfd = self.pid = None
 
-    def order(self, owner: socket.socket, what: Mapping[str, Any], *content: Descriptor) -> None:
-        """Orders a keeper, which gets this end of a connection to its owner. Raises OSError."""
-        namespace = Descriptor(os.open, NETWORK, os.O_RDONLY)
-        given = [owner.fileno(), *(each.number for each in (namespace, *content))]
+    def order(self, kind: str, *names: str, content: object) -> socket.socket:
+        """The connection to a keeper that has this order. Raises OSError."""
+        namespace, order = Descriptor(os.open, NETWORK, os.O_RDONLY), messages.in_memory(content)
+        code = errno.ECHILD
         with self._lock:
-            if self._orders is None or self._pidfd is None or is_ready(self._pidfd.number):
-                self._orders = self._start()
-            with messages.connection_of(self._orders) as orders:
-                messages.send(orders, what, given)  # else the connection to the owner ends
+            for _ in range(ATTEMPTS):
+                words, offered = self._next_offer()
+                if not offered:
+                    code = int(words[1])
+                    continue
+                connection = socket.socket(fileno=os.dup(offered[0].number))
+                if messages.send(connection, kind, *names, given=[namespace.number, order.number]):
+                    return connection
+                connection.close()
+        raise OSError(code, os.strerror(code))
+
+    def _next_offer(self) -> messages.Received:
+        """Asks for another offer, and takes the one that was made in advance."""
+        if self._offers is None or self._pidfd is None or is_ready(self._pidfd.number):
+            self._offers = self._start()
+        with socket.socket(fileno=os.dup(self._offers.number)) as offers:
+            offers.settimeout(LONGEST_END)
+            messages.send(offers, "next")
+            received = messages.receive(offers)
+        if received is None:
+            self._offers = None  # it was killed
+        return received or (["none", str(errno.ECHILD)], [])
 
     def _start(self) -> Descriptor:
-        """Starts a nursery, in place of one that was killed; the end for orders."""
+        """Starts a nursery, in place of one that was killed; the end for its offers."""
         if self._pidfd is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._pidfd.number, os.WEXITED | os.WNOHANG)

@@ -12,7 +12,7 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
 from generated_vmm.process.broadcast import Broadcast
@@ -58,7 +58,6 @@ class Owner(Broadcast):
         self._unstarted = [True]
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
-        self._given: socket.socket | None = None  # the keeper's end, until the keeper has it
         self._words: deque[str] = deque()
         start_over_in_children(self)
 
@@ -194,27 +193,25 @@ class Owner(Broadcast):
 
     # The thread that follows the keeper; whoever has a word for the keeper sends it
 
-    def _begin(self, order: Callable[[socket.socket], object]) -> None:
-        """Gives a keeper an end of a connection, unless that was done, and follows it.
+    def _begin(self, connect: Callable[[], socket.socket]) -> None:
+        """Connects to a keeper, unless that was done, and follows it.
 
         A signal handler may raise at any step, and break a lock of `threading.Thread.start`.
         """
         if self._unbegun:
             try:
-                start_new_thread(self._live, (order,))
+                start_new_thread(self._live, (connect,))
             except RuntimeError as error:
                 what = f"no thread can be started: {kernel.PROCESS_LIMIT}"
                 raise MonitorStartError(what) from error
 
-    def _live(self, order: Callable[[socket.socket], object]) -> None:
+    def _live(self, connect: Callable[[], socket.socket]) -> None:
         """Follows a keeper to its end, unless another thread does, or none is wanted any more."""
         if not popped(self._unbegun):
             return
         try:
-            ours, theirs = self._connection, self._given = messages.pair()
-            with theirs:
-                order(theirs)
-            while self._hear(ours):
+            connection = self._connection = connect()
+            while self._hear(connection):
                 pass
             if self.ending is None and self._pidfd is not None:
                 kernel.ready_of([self._pidfd.number], ORPHAN_SECONDS)
@@ -233,9 +230,8 @@ class Owner(Broadcast):
         received = messages.receive(connection)
         if received is None:
             return False
-        report, given = received
-        event: str = report.pop("event")
-        self._note(event, given, **report)
+        (event, *report), given = received
+        self._note(event, given, *report)
         return event != "removed"
 
     def _send_words(self) -> None:
@@ -245,37 +241,37 @@ class Owner(Broadcast):
                 word = self._words.popleft()
                 if word == "detach":
                     connection.shutdown(socket.SHUT_RDWR)
-                messages.send(connection, {"word": word})
+                messages.send(connection, word)
 
     def _disconnect(self) -> None:
-        ends, self._connection, self._given = (self._connection, self._given), None, None
-        for end in filter(None, ends):
-            end.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-    def _order(self, owner: socket.socket) -> None:
+    def _order(self) -> socket.socket:
         order = self.place.order()
-        NURSERY.order(owner, {"path": order.record.path}, messages.in_memory(order))
+        return NURSERY.order("monitor", order.record.path, content=order)
 
-    def _note(self, event: str, given: list[Descriptor], **report: Any) -> None:
+    def _note(self, event: str, given: list[Descriptor], *report: str) -> None:
         """Notes what the keeper reports."""
         if event == "taken":
             self.root = given[0] if given else None
             self.phase = max(self.phase, Phase.TAKEN)
         elif event == "started":
             if self._pid is None:
-                self.outlets.open(dict(zip(report["outlets"], given[1:], strict=True)))
-            self._pid, self._pidfd = report["pid"], given[0]
+                self.outlets.open(dict(zip(report[1:], given[1:], strict=True)))
+            self._pid, self._pidfd = int(report[0]), given[0]
         elif event == "ready":
             self._socket, self.phase = given[0], Phase.READY
         elif event == "noted":
             self.noted += 1
         elif event == "ended":
             self.outlets.end()
-            self.returncode, self.ending = report["status"], "ended"
+            self.returncode, self.ending = int(report[0]) if report[0] else None, "ended"
             self.has_ended = self._pid is not None
         elif event == "removed":
-            self._is_removed, self._left = True, report["left"]
-            self._note_failure(report["failure"])
+            self._is_removed, self._left = True, [*report[1:]]
+            self._note_failure(report[0])
         self.notify()
 
     def _note_failure(self, failure: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, cast
 from generated_vmm.process.errors import MonitorError, MonitorExited
 from generated_vmm.process.keeper.folders import open_private
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
-from generated_vmm.process.keeper.messages import ask
+from generated_vmm.process.keeper.messages import visit
 from generated_vmm.process.keeper.record import (
     GIVEN_FOLDER,
     LOG,
@@ -145,18 +145,21 @@ class Place:
             raise _ended(record)
         return create(*record.how["programs"], record.how["settings"])
 
-    def attach(self, owner: socket.socket) -> None:
-        """Gives the keeper this end of a connection to its new owner, which is this process.
+    def attach(self) -> socket.socket:
+        """The connection to the keeper, whose owner this process is now.
 
         Raises `MonitorExited` if the monitor has ended, `MonitorError` if another process owns it.
         """
         path, caller = str(self.directory), Descriptor(os.pidfd_open, os.getpid())
         with _opened(path) as folder:
-            answer = ask(folder, path, "attach", [owner.fileno(), caller.number])
-            if answer is None:
+            if (found := visit(folder, path, "attach", [caller.number])) is None:
                 raise _ended(_record_in(folder, path))
-        if not answer["is_adopted"]:
-            raise MonitorError(f"{path} is in use by process {answer['owner']}")
+        (word, *known), connection = found
+        if word != "adopted":
+            connection.close()
+            raise MonitorError(f"{path} is in use by process {known[0]}")
+        connection.settimeout(None)
+        return connection
 
 
 @contextlib.contextmanager

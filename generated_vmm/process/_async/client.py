@@ -34,7 +34,7 @@ IN_JAIL = {
 }
 
 
-async def note_sockets(owner: Owner, deadline: float) -> None:
+async def note_socket(owner: Owner, deadline: float) -> None:
     """Waits until the keeper has noted what the monitor has bound; it does so at the end too."""
     has_noted = partial(owner.has_noted, owner.noted)
     owner.say("bound")
@@ -51,10 +51,12 @@ class AsyncMonitorChannel(AsyncUnixChannel):
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
+        if operation.path not in BINDING:
+            return await self._exchange(operation, seconds)
         deadline = deadline_after(seconds)
+        self._owner.say("binding")
         answer = await self._exchange(operation, seconds)
-        if operation.path in BINDING:
-            await note_sockets(self._owner, deadline)
+        await note_socket(self._owner, deadline)
         return answer
 
     async def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:

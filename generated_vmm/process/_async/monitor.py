@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, Unpack
 from generated_vmm.concurrency._async import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
-from generated_vmm.process._async.client import AsyncMonitorClient, note_sockets
+from generated_vmm.process._async.client import AsyncMonitorClient, note_socket
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import until, wait_for
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
@@ -101,6 +101,8 @@ class AsyncMonitor(Context):
             self._place.require_user()
             self._owner.take()
             await self._prepare()
+            if "config_file" in self._place.settings:
+                self._owner.say("binding")
             self._owner.say("start")
             await self._reached(Phase.TAKEN)
             return await self._responding(self._place.settings.get("timeout", 10.0))
@@ -126,7 +128,7 @@ class AsyncMonitor(Context):
             raise self._owner.not_started(what) from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
-            await note_sockets(self._owner, deadline)
+            await note_socket(self._owner, deadline)
         self._client = AsyncMonitorClient(self._owner)
         return self
 

@@ -35,7 +35,7 @@ IN_JAIL = {
 }
 
 
-def note_sockets(owner: Owner, deadline: float) -> None:
+def note_socket(owner: Owner, deadline: float) -> None:
     """Waits until the keeper has noted what the monitor has bound; it does so at the end too."""
     has_noted = partial(owner.has_noted, owner.noted)
     owner.say("bound")
@@ -52,10 +52,12 @@ class MonitorChannel(UnixChannel):
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
+        if operation.path not in BINDING:
+            return self._exchange(operation, seconds)
         deadline = deadline_after(seconds)
+        self._owner.say("binding")
         answer = self._exchange(operation, seconds)
-        if operation.path in BINDING:
-            note_sockets(self._owner, deadline)
+        note_socket(self._owner, deadline)
         return answer
 
     def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, Unpack
 from generated_vmm.concurrency._sync import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import VmmClient
-from generated_vmm.process._sync.client import MonitorClient, note_sockets
+from generated_vmm.process._sync.client import MonitorClient, note_socket
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import until, wait_for
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
@@ -102,6 +102,8 @@ class Monitor(Context):
             self._place.require_user()
             self._owner.take()
             self._prepare()
+            if "config_file" in self._place.settings:
+                self._owner.say("binding")
             self._owner.say("start")
             self._reached(Phase.TAKEN)
             return self._responding(self._place.settings.get("timeout", 10.0))
@@ -127,7 +129,7 @@ class Monitor(Context):
             raise self._owner.not_started(what) from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
-            note_sockets(self._owner, deadline)
+            note_socket(self._owner, deadline)
         self._client = MonitorClient(self._owner)
         return self
 

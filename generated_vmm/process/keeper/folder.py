@@ -31,12 +31,11 @@ from generated_vmm.process.keeper.record import (
     write_record,
 )
 from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
-from generated_vmm.process.keeper.sockets import bound_paths, is_served, open_listening
+from generated_vmm.process.keeper.sockets import is_served, open_listening
 
 ROOT = "root"  # of a jail
 MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it
 READABLE = stat.S_IRGRP | stat.S_IROTH
-MOST_SOCKETS = 16
 
 
 class Folder:
@@ -44,8 +43,6 @@ class Folder:
 
     def __init__(self, order: Order) -> None:
         self._order, self._record = order, order.record
-        self._held: list[Descriptor] = []  # so that no other folder gets their identity
-        self._known: list[int] = []  # the API's socket
         self.descriptor: Descriptor | None = None
         self.root: Descriptor | None = None
         self.listener: socket.socket | None = None
@@ -109,9 +106,9 @@ class Folder:
         if mode & READABLE:
             raise Refused(f"{path} can be locked by others (mode {mode:o}): chmod go-r")
         if (seen := ask(folder.number, path, pause=pause)) is not None:
-            if seen["owner"] is None:
+            if seen[0] == "detached":
                 raise Refused(f"a detached monitor runs in {path}: attach to it")
-            raise Refused(f"{path} is in use by process {seen['owner']}")
+            raise Refused(f"{path} is in use by process {seen[1]}")
         with contextlib.suppress(FileNotFoundError):
             if kernel.identity(os.path.realpath(path)) == kernel.identity(folder.number):
                 if not is_new or os.listdir(folder.number):
@@ -208,34 +205,25 @@ class Folder:
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
         found = open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
-        self._known = kernel.identity(found.number)
         if self._record.sockets:
-            self._record.sockets[0].id = self._known
+            self._record.sockets[0].id = kernel.identity(found.number)
             self.save()
         return found
 
-    def note_sockets(self) -> None:
-        """Notes the other sockets that the monitor has bound outside of its folder.
+    def note_vsock(self, path: str) -> None:
+        """Notes the socket of a vsock device in place of the one before. Raises ValueError too.
 
-        Whatever they are called, the keeper continues.
+        The monitor says that it has bound it: whoever else listens there is left alone.
         """
-        if self._record.jailed:
-            return  # whatever is in a jail goes with it
-        with contextlib.suppress(Exception):
-            for path in bound_paths():
-                self._note_bound(*os.path.split(os.path.join(self._order.cwd, path)))
-
-    def _note_bound(self, folder: str, name: str) -> None:
-        with contextlib.suppress(OSError, Refused):
-            known = [self._known, *(each.id for each in self._record.sockets)]
-            if len(known) <= MOST_SOCKETS and kernel.identity(f"{folder}/{name}") not in known:
-                held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-                found = open_listening(held, name, self._order.user[0])
-                self._note(held, folder, name, kernel.identity(found.number))
+        folder, name = os.path.split(os.path.join(self._order.cwd, path))
+        held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
+        found = open_listening(held, name, self._order.user[0])
+        del self._record.sockets[bool(self._order.socket[0]) :]
+        self._note(held, folder, name, kernel.identity(found.number))
+        self._vsock_folder = held  # so that no other folder gets its identity
 
     def _note(
         self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
     ) -> None:
-        self._held.append(held)
         self._record.sockets.append(Socket(folder, kernel.identity(held.number), name, found))
         self.save()

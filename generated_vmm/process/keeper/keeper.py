@@ -5,13 +5,13 @@ the program's end, the owner's word `stop` or `kill`, or the end of the owner of
 not detached.
 
 The caller is the process that starts the monitor; it is the first owner. An owner says `start`,
-`up` (the monitor has responded), `bound` (the monitor may have made sockets), `stop` or `kill`. The
-keeper reports `taken` (the folder), `started`, `ready` (the socket listens), `noted` (the sockets),
-`ended` and `removed`. The keeper asks the kernel, never the monitor.
+`up` (the monitor has responded), `binding` and `bound` (before and after a call that may bind the
+socket of a vsock device), `stop` or `kill`. The keeper reports `taken` (the folder), `started`,
+`ready` (the socket listens), `noted` (what was bound), `ended` and `removed`.
 
-The nursery forks the keeper (`nursery.py`). The keeper is the parent of its monitor and a child
-subreaper (prctl(2)): a process that the program has forked becomes the keeper's child when its
-parent ends, even with a session of its own. The keeper collects a child only when the child has
+The nursery forks the keeper in advance (`nursery.py`). The keeper is the parent of its monitor and
+a child subreaper (prctl(2)): a process that the program has forked becomes the keeper's child when
+its parent ends, even with a session of its own. The keeper collects a child only when the child has
 ended, so a process number is never another process's.
 """
 
@@ -22,7 +22,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from generated_vmm.process.keeper import kernel, messages
@@ -33,6 +33,7 @@ from generated_vmm.process.keeper.kernel import Descriptor, Refused, is_ready
 from generated_vmm.process.keeper.program import Program
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT, Order, Record
 from generated_vmm.process.keeper.removal import remove_leftover
+from generated_vmm.process.keeper.sockets import vsock_path
 
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
@@ -71,19 +72,20 @@ class Keeper:
         self.folder.make_fifos()
         self.folder.open_api_folder()
         self._start_program()
-        self._wait_until_it_listens()
-        self._report_ready()
-        while self.owner.goal < Goal.STOP and self._follow_program():
-            self._wait_for_news()
+        try:
+            self._wait_until_it_listens()
+            self._report_ready()
+            while self.owner.goal < Goal.STOP and self._follow_program():
+                self._wait_for_news()
+        finally:
+            if self.owner.is_binding or self.owner.goal is Goal.STOP:
+                self._note_vsock()
         self._terminate()
 
     def undo(self) -> list[str]:
         """Ends every process and removes everything; what could not be removed, and why."""
-        if self.program.pid and self.program.is_running() and not self.record.jailed:
-            self.program.freeze()
-            self.folder.note_sockets()
         status = self.program.kill()
-        self.owner.report("ended", status=status)
+        self.owner.report("ended", "" if status is None else status)
         self.owner.wait(0)  # the owner may have given the monitor up before this report
         has_ended_alone = self.owner.goal is Goal.UP and self.owner.pid is None
         self.record.ended = status if has_ended_alone else None
@@ -99,33 +101,39 @@ class Keeper:
         ready = self.owner.wait(seconds, *watched, *pidfds)
         if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):
             # not after the program has ended: then visitors read the record
-            with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
                 self._answer(listener.accept()[0])
 
     def _answer(self, visitor: socket.socket) -> None:
         """Answers a process that has connected to the folder's socket, and may become the owner.
 
-        Raises OSError, and LookupError, TypeError or ValueError for what is no question.
+        Raises OSError, and ValueError for one that would be the owner without a pidfd.
         """
         self.owner.wait(0)  # it may have ended while others were looked at, before the visitor came
-        is_alone = self.owner.pid is None
-        with visitor:
-            if is_alone and self.owner.goal is not Goal.UP:
+        owner = self.owner.pid
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(visitor)
+            if owner is None and self.owner.goal is not Goal.UP:
                 return  # the monitor is about to end, and the visitor waits for that
             visitor.settimeout(QUESTION_SECONDS)
-            said, given = messages.receive(visitor) or ({"word": ""}, [])
-            is_adopted = said["word"] == "attach" and is_alone
-            if is_adopted:
-                connection, pidfd = given
-                if not kernel.is_pidfd(pidfd.number):
-                    raise ValueError("the second descriptor is no pidfd")
-                self.owner.begin(messages.connection_of(connection), pidfd)
-            known = {"owner": self.owner.pid, "pid": self.program.pid or None, "id": self.record.id}
-            messages.send(visitor, {"is_adopted": is_adopted, **known})
-        if is_adopted:
-            self._report_taken()
-            self._report_started()
-            self._report_ready()
+            words, given = messages.receive(visitor) or ([], [])
+            if words == ["attach"] and owner is None:
+                (pidfd,) = given
+                self._adopt(visitor, pidfd)
+                stack.pop_all()
+            elif words:
+                how = ("detached", "") if owner is None else ("owned", owner)
+                messages.send(visitor, *how, self.program.pid or "", self.record.id or "")
+
+    def _adopt(self, visitor: socket.socket, pidfd: Descriptor) -> None:
+        """Has a visitor with a pidfd as its owner from now on."""
+        if kernel.pid_of(pidfd.number) is None:
+            raise ValueError("the descriptor is no pidfd")
+        self.owner.begin(visitor, pidfd)
+        self.owner.report("adopted")
+        self._report_taken()
+        self._report_started()
+        self._report_ready()
 
     def _pause(self, seconds: float) -> None:
         self._look(seconds)
@@ -137,7 +145,7 @@ class Keeper:
 
     def _report_taken(self) -> None:
         root = self.folder.root
-        self.owner.report("taken", [] if root is None else [root.number])
+        self.owner.report("taken", given=[] if root is None else [root.number])
 
     def _report_started(self) -> None:
         """Gives the owner the process, and new ends of the outlets that are there."""
@@ -147,10 +155,10 @@ class Keeper:
                 opened[name] = self.folder.open(name, flags)
         given = filter(None, [self.program.pidfd, *opened.values()])
         numbers = [each.number for each in given]
-        self.owner.report("started", numbers, pid=self.program.pid, outlets=list(opened))
+        self.owner.report("started", self.program.pid, *opened, given=numbers)
 
     def _report_ready(self) -> None:
-        self.owner.report("ready", [self._api.number])
+        self.owner.report("ready", given=[self._api.number])
 
     # Running
 
@@ -184,11 +192,20 @@ class Keeper:
             self._look(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def _note_vsock(self) -> None:
+        """Notes the socket of a vsock device; whatever the monitor says, the keeper continues.
+
+        A monitor in a jail, with which its sockets go, is not asked.
+        """
+        if not self.record.jailed and self.program.is_running():
+            with contextlib.suppress(Exception):
+                self.folder.note_vsock(vsock_path(self._api))
+
     def _wait_for_news(self) -> None:
         """Notes what the monitor has bound, or that nobody can find it, and waits."""
         if self.owner.has_bound:
-            self.owner.has_bound = False
-            self.folder.note_sockets()
+            self.owner.is_binding = self.owner.has_bound = False
+            self._note_vsock()
             self.owner.report("noted")
         is_alone = self.owner.pid is None
         if is_alone and self.folder.is_gone():
@@ -200,7 +217,6 @@ class Keeper:
         """Gives the monitor time after SIGTERM, which process 1 of a PID namespace ignores."""
         deadline = time.monotonic() + TERMINATING_SECONDS
         if self._is_to_stop():
-            self.folder.note_sockets()
             os.kill(self.program.pid, signal.SIGTERM)
         while self._is_to_stop() and (left := deadline - time.monotonic()) > 0:
             self._look(left)
@@ -213,7 +229,8 @@ class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
     def __init__(self, connection: socket.socket, pidfd: Descriptor, *, detached: bool) -> None:
-        self.goal, self.has_bound, self._detached = Goal.TAKE, False, detached
+        self.goal, self._detached = Goal.TAKE, detached
+        self.is_binding = self.has_bound = False
         self.begin(connection, pidfd)
 
     def begin(self, connection: socket.socket, pidfd: Descriptor) -> None:
@@ -225,12 +242,12 @@ class Conversation:
     @property
     def pid(self) -> int | None:
         """The number of the owner's process; None without an owner."""
-        return None if self._connection is None else messages.peer_of(self._connection)[0]
+        return None if self._connection is None else kernel.pid_of(self._pidfd.number)
 
-    def report(self, event: str, given: Iterable[int] = (), **what: Any) -> None:
-        """Sends the owner an event, with descriptors."""
+    def report(self, *words: object, given: Iterable[int] = ()) -> None:
+        """Sends the owner an event and what belongs to it, with descriptors."""
         if self._connection is not None:
-            messages.send(self._connection, {"event": event, **what}, given)
+            messages.send(self._connection, *words, given=given)
 
     def wait(self, seconds: float | None, *others: int) -> set[int]:
         """Waits for the owner or other descriptors, takes the owner's words, returns what is ready.
@@ -251,11 +268,12 @@ class Conversation:
                 self._lose_owner()
         return ready
 
-    def _take(self, said: Mapping[str, Any]) -> None:
+    def _take(self, words: Sequence[str]) -> None:
         """Takes a word. Any other message changes nothing."""
-        word = said.get("word")
+        word = words[0]
+        self.is_binding |= word == "binding"
         self.has_bound |= word == "bound"
-        if isinstance(word, str) and word.upper() in Goal.__members__:
+        if word.upper() in Goal.__members__:
             self.goal = max(self.goal, Goal[word.upper()])
 
     def _lose_owner(self) -> None:
@@ -263,19 +281,13 @@ class Conversation:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+        self.has_bound |= self.is_binding
         if not self._detached or self.goal < Goal.UP:
             self.goal = Goal.KILL
 
 
-def keep(
-    _: dict[str, Any],
-    connection: socket.socket,
-    caller_pidfd: Descriptor,
-    content: list[Descriptor],
-) -> None:
+def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descriptor) -> None:
     """Keeps one monitor until nothing of it is left. The arguments are those of `taps.keep`."""
-    order = messages.content_of(content[0].number)
-    content.clear()  # its memory
     record = Record(**order.pop("record"))
     keeper, failure = Keeper(connection, caller_pidfd, Order(record=record, **order)), ""
     try:
@@ -283,12 +295,11 @@ def keep(
     except Exception as error:
         failure = str(error) if isinstance(error, Refused | OSError) else repr(error)
     left = keeper.undo()
-    keeper.owner.report("removed", failure=failure, left=left)
+    keeper.owner.report("removed", failure, *left)
 
 
-def clean(said: dict[str, Any]) -> None:
+def clean(path: str) -> None:
     """Removes what a killed keeper has left. Raises `Refused`, OSError."""
-    path = said["path"]
     with (
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
         open_private(path) as folder,

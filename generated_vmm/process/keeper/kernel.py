@@ -90,20 +90,6 @@ def is_elsewhere(namespace: int) -> bool:
     return os.fstat(namespace).st_ino != os.stat(OURS).st_ino
 
 
-@contextlib.contextmanager
-def joined(namespace: int) -> Iterator[None]:
-    """This process is in a network namespace meanwhile. Raises OSError."""
-    if not is_elsewhere(namespace):
-        yield
-        return
-    with Descriptor(os.open, OURS, os.O_RDONLY) as ours:
-        join(namespace)
-        try:
-            yield
-        finally:
-            join(ours.number)
-
-
 def ready_of(numbers: Iterable[int], seconds: float | None = None) -> set[int]:
     """The descriptors that become readable in time; a pidfd does at the end of its process."""
     waiting = select.poll()
@@ -118,9 +104,10 @@ def is_ready(descriptor: int, seconds: float | None = 0) -> bool:
     return bool(ready_of([descriptor], seconds))
 
 
-def is_pidfd(descriptor: int) -> bool:
-    """Whether a descriptor is that of a process (proc(5), fdinfo)."""
-    return bool(_line_of(f"/proc/self/fdinfo/{descriptor}", b"Pid:"))
+def pid_of(pidfd: int) -> int | None:
+    """The number of the process of a pidfd; None for any other descriptor (proc(5), fdinfo)."""
+    line = _line_of(f"/proc/self/fdinfo/{pidfd}", b"Pid:")
+    return int(line.split()[1]) if line else None
 
 
 def reason(error: OSError) -> str:
@@ -239,14 +226,6 @@ def children(parent: int) -> list[int]:
     """
     with open(f"/proc/{parent}/task/{parent}/children", "rb") as file:
         return [int(pid) for pid in file.read().split()]
-
-
-def descendants(parent: int) -> Iterator[int]:
-    """The children of a process, and theirs."""
-    with contextlib.suppress(OSError):  # it has ended
-        for pid in children(parent):
-            yield pid
-            yield from descendants(pid)
 
 
 def is_descendant(pid: int) -> bool:

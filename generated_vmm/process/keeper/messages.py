@@ -1,4 +1,7 @@
-"""Messages to and from keepers, as JSON objects with descriptors beside them; asking a keeper."""
+"""Messages between callers, nurseries, keepers and visitors: words, with descriptors beside them.
+
+The first word says what it is. The words of one message are separated by NUL, which is in no path.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ import errno
 import json
 import os
 import socket
-import stat
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.annotations import Any
@@ -24,7 +26,7 @@ MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
-Received = tuple[dict[str, Any], list[Descriptor]]
+Received = tuple[list[str], list[Descriptor]]
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -32,18 +34,19 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(connection: socket.socket, message: Mapping[str, Any], given: Iterable[int] = ()) -> bool:
-    """Sends a message and descriptors; returns whether the other side is there."""
+def send(connection: socket.socket, *words: object, given: Iterable[int] = ()) -> bool:
+    """Sends words and descriptors; returns whether the other side is there."""
+    content = "\0".join(map(str, words))
     with contextlib.suppress(OSError):
-        socket.send_fds(connection, [json.dumps(message).encode()], [*given])
+        socket.send_fds(connection, [os.fsencode(content)], [*given])
         return True
     return False
 
 
 def receive(connection: socket.socket) -> Received | None:
-    """The next message with its descriptors; None once the other side is gone.
+    """The words of the next message, and its descriptors; None once the other side is gone.
 
-    Raises BlockingIOError if there is none yet, OSError, and ValueError for what is no message.
+    Raises BlockingIOError if there is none yet, and OSError.
     """
     try:
         content, beside, flags = _received(connection)
@@ -56,31 +59,16 @@ def receive(connection: socket.socket) -> Received | None:
     given = [Descriptor(int, each) for each in numbers]
     if flags & socket.MSG_CTRUNC:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # no numbers for what was given
-    return (_parse(content), given) if content else None
-
-
-def _parse(content: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(content)
-    except RecursionError:
-        raise ValueError("the message is nested too deeply") from None
-    if not isinstance(message, dict):
-        raise ValueError("the message is no object")
-    return message
+    return (os.fsdecode(content).split("\0"), given) if content else None
 
 
 def drain(connection: socket.socket) -> Iterator[Received | None]:
-    """The messages that are there; at last None, if the other side or the connection is gone.
-
-    What is no message is ignored.
-    """
+    """The messages that are there; at last None, if the other side or the connection is gone."""
     while True:
         try:
             received = receive(connection)
         except BlockingIOError:
             return
-        except ValueError:
-            continue
         except OSError:
             received = None
         yield received
@@ -94,19 +82,6 @@ def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, by
     return connection.recvmsg(MOST_BYTES, room, flag)[:3]
 
 
-def connection_of(given: Descriptor) -> socket.socket:
-    """A connection that was given as a descriptor. Raises OSError, and ValueError if it is none."""
-    if not stat.S_ISSOCK(os.fstat(given.number).st_mode):
-        raise ValueError("the descriptor is no socket")
-    with contextlib.ExitStack() as stack:
-        connection = stack.enter_context(socket.socket(fileno=os.dup(given.number)))
-        if (connection.family, connection.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-            raise ValueError("the socket is not for messages")
-        connection.getpeername()
-        stack.pop_all()
-        return connection
-
-
 def in_memory(content: object) -> Descriptor:
     """A file in memory with content that may be longer than a message: environments are."""
     file = Descriptor(os.memfd_create, "order")
@@ -115,9 +90,10 @@ def in_memory(content: object) -> Descriptor:
     return file
 
 
-def content_of(file: int) -> Any:
-    """The content of a file in memory. Another may have read it before."""
-    return json.loads(os.pread(file, os.fstat(file).st_size, 0))
+def content_of(file: Descriptor) -> Any:
+    """The content of a file in memory, which is closed then. Another may have read it before."""
+    with file:
+        return json.loads(os.pread(file.number, os.fstat(file.number).st_size, 0))
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -130,16 +106,36 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
 def ask(
     folder: int,
     path: str,
-    word: str = "ask",
+    *,
+    seconds: float = kernel.LONGEST_END,
+    pause: Callable[[float], object] = time.sleep,
+) -> list[str] | None:
+    """What a folder's keeper says: "owned" or "detached", its owner, its monitor's number and id.
+
+    See `visit`.
+    """
+    found = visit(folder, path, "ask", seconds=seconds, pause=pause)
+    if found is None:
+        return None
+    words, connection = found
+    connection.close()
+    return words
+
+
+def visit(
+    folder: int,
+    path: str,
+    word: str,
     given: Iterable[int] = (),
     *,
     seconds: float = kernel.LONGEST_END,
     pause: Callable[[float], object] = time.sleep,
-) -> dict[str, Any] | None:
-    """The answer of a folder's keeper; None if it has none, and is locked by this process now.
+) -> tuple[list[str], socket.socket] | None:
+    """The answer of a folder's keeper, and the connection to it.
 
-    Waits for a keeper that has just begun, or is about to end. Raises `Refused` if the folder is
-    locked all the time, and nobody answers.
+    None if the folder has no keeper, and is locked by this process now. Waits for a keeper that has
+    just begun, or is about to end. Raises `Refused` if the folder is locked all the time, and
+    nobody answers.
     """
     deadline = time.monotonic() + seconds
     while not kernel.lock(folder):
@@ -156,13 +152,18 @@ def ask(
     return None
 
 
-def _answer(folder: int, word: str, given: Iterable[int], seconds: float) -> dict[str, Any] | None:
+def _answer(
+    folder: int, word: str, given: Iterable[int], seconds: float
+) -> tuple[list[str], socket.socket] | None:
     """None if the keeper is about to end. Raises OSError."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(max(kernel.PAUSE, seconds))
+    with contextlib.ExitStack() as stack:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stack.enter_context(connection).settimeout(max(kernel.PAUSE, seconds))
         connection.connect(f"/proc/self/fd/{folder}/{KEEPER}")
         if peer_of(connection)[1] != os.geteuid():
             return None
-        send(connection, {"word": word}, given)
-        received = receive(connection)
-        return None if received is None else received[0]
+        send(connection, word, given=given)
+        if (received := receive(connection)) is None:
+            return None
+        stack.pop_all()
+        return received[0], connection

@@ -1,9 +1,12 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
-`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It takes the caller's orders on
-descriptor 3, and gives each to a keeper that it has forked in advance. It is a child subreaper too:
-it inherits what a keeper leaves that was killed, ends it, and removes what its record names. It
-ends when its caller, whose pidfd is descriptor 4, has ended and no keeper is left.
+`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It offers the caller, on
+descriptor 3, a connection to a keeper that it has forked in advance, and another one for each word
+`next`. The caller's order goes straight to the keeper, which notes for the nursery what it keeps.
+
+The nursery is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and
+removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has ended and
+no keeper is left.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -30,129 +34,128 @@ from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 
-ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
+OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
-    """The keepers of one caller that are not collected yet; what each keeps, and its namespace.
+    """The keepers of one caller that are not collected yet, and what each of them has noted."""
 
-    The work of one that was killed is nobody else's: a process that does it keeps nothing. One
-    keeper more waits for the next work.
-    """
-
-    def __init__(self, orders: socket.socket, caller: Descriptor) -> None:
-        self._orders, self._caller = orders, caller
-        self._keepers: dict[int, messages.Received | None] = {}
-        self._idle: dict[int, socket.socket] = {}  # one keeper that waits for its work
-        self._has_caller = True
+    def __init__(self, offers: socket.socket, caller: Descriptor) -> None:
+        self._offers, self._caller = offers, caller
+        self._forked: dict[int, list[str]] = {}
+        self._namespaces: dict[int, list[Descriptor]] = {}  # of those that are not in ours
+        self._notes, self._noting = messages.pair()
+        self._notes.setblocking(False)
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def work(self) -> None:
         """Works until the caller has ended and no keeper is left."""
-        while self._has_caller or self._keepers:
-            callers = [self._orders.fileno(), self._caller.number] if self._has_caller else []
-            with contextlib.suppress(OSError):
-                if self._has_caller and not self._idle:
-                    self._fork()
-            ready = kernel.ready_of([self._woken, *callers])
+        has_caller = True
+        self._offer()
+        while has_caller or self._forked:
+            callers = [self._offers.fileno(), self._caller.number] if has_caller else []
+            ready = kernel.ready_of([self._woken, self._notes.fileno(), *callers])
+            if ready.intersection(callers):
+                is_asked = kernel.is_ready(self._offers.fileno())
+                has_caller = is_asked and messages.receive(self._offers) is not None
+                if has_caller:
+                    self._offer()
+            self._read_notes()
             if self._woken in ready:
                 os.read(self._woken, 65_536)
                 self._collect()
-            if ready.intersection(callers):
-                with contextlib.suppress(OSError):  # no descriptors for it: its connection ends
-                    self._take_order()
 
-    def _take_order(self) -> None:
-        """Gives an order to a keeper, or notes that the caller has ended."""
-        received = None
-        if kernel.is_ready(self._orders.fileno()):
-            received = messages.receive(self._orders)
-        if received is None:
-            self._has_caller = False
-            return self._idle.clear()
-        said, (owner, namespace, *content) = received
-        said["elsewhere"] = kernel.is_elsewhere(namespace.number)
+    def _offer(self) -> None:
+        """Offers the caller a keeper that waits for its order, or says why there is none."""
         try:
-            self._give("keep", said, [namespace] if said["elsewhere"] else [], owner, *content)
+            ours, theirs = messages.pair()
+            with ours, theirs:
+                self._fork(self._wait_for_order, ours, theirs)
+                messages.send(self._offers, "keeper", given=[ours.fileno()])
         except OSError as error:
-            failure = f"no keeper can be started: {kernel.reason(error)}"
-            with messages.connection_of(owner) as connection:
-                messages.send(connection, {"event": "removed", "failure": failure, "left": []})
-        if "tap" in said:  # imported once, for all keepers to come
-            with contextlib.suppress(ImportError):
-                importlib.import_module(TAPS)
-            self._idle.clear()
+            messages.send(self._offers, "none", error.errno)
 
-    def _give(
-        self, work: str, said: dict[str, Any], elsewhere: list[Descriptor], *given: Descriptor
-    ) -> None:
-        """Gives work to a keeper that waits for it. Raises OSError."""
-        if work == "clean" or not self._idle:  # who killed the one may have killed both
-            self._fork()
-        pid, connection = self._idle.popitem()
-        self._keepers[pid] = (said, elsewhere) if work == "keep" else None
-        with connection:
-            numbers = [each.number for each in (*elsewhere, *given)]
-            messages.send(connection, {"work": work, **said}, numbers)
-
-    def _fork(self) -> None:
-        """Forks a keeper that waits for its work. Raises OSError."""
-        ours, theirs = messages.pair()
+    def _fork(self, work: Callable[..., None], *given: Any) -> None:
+        """Forks a process that does some work and ends. Raises OSError."""
         if pid := os.fork():
-            theirs.close()
-            self._idle[pid] = ours
+            self._forked[pid] = []
             return
         status = 1
         try:
-            ours.close()
             signal.set_wakeup_fd(-1)
             os.setsid()
-            self._orders.close()
-            for other in filter(None, self._keepers.values()):
-                other[1].clear()
-            if (received := messages.receive(theirs)) is not None:
-                theirs.close()
-                self._work(*received)
+            self._offers.close()
+            self._notes.close()
+            self._namespaces.clear()
+            work(*given)
             status = 0
         finally:
             os._exit(status)
 
-    def _work(self, said: dict[str, Any], given: list[Descriptor]) -> None:
-        """A keeper's work, in the network namespace of the thread that ordered it."""
-        module: Any = importlib.import_module(TAPS) if "tap" in said else keeper
-        if said["elsewhere"]:
-            with given.pop(0) as namespace:
-                kernel.join(namespace.number)
-        if said["work"] == "clean":
-            module.clean(said)
-        else:
-            with messages.connection_of(given.pop(0)) as owner:
-                module.keep(said, owner, self._caller, given)
+    def _wait_for_order(self, offered: socket.socket, owner: socket.socket) -> None:
+        """A keeper's work, in the network namespace of the thread that orders it."""
+        offered.close()
+        kernel.ready_of([owner.fileno(), self._caller.number])
+        if not kernel.is_ready(owner.fileno()) or (order := messages.receive(owner)) is None:
+            return  # the caller has ended
+        (kind, *named), (namespace, content) = order
+        module = module_of(kind)
+        elsewhere = [namespace.number] if kernel.is_elsewhere(namespace.number) else []
+        messages.send(self._noting, os.getpid(), kind, *named, given=elsewhere)
+        for number in elsewhere:
+            kernel.join(number)
+        namespace.close()
+        module.keep(messages.content_of(content), owner, self._caller)
+
+    def _read_notes(self) -> None:
+        """Takes the notes of keepers: the kind and the names of what each keeps."""
+        for received in filter(None, messages.drain(self._notes)):
+            (pid, *kept), elsewhere = received
+            self._forked[int(pid)] = kept
+            if elsewhere:
+                self._namespaces[int(pid)] = elsewhere
+            with contextlib.suppress(ImportError):
+                module_of(kept[0])  # imported once, for all keepers to come
 
     def _collect(self) -> None:
         """Collects keepers that have ended, and has the work done of those that were killed."""
-        killed = []
+        ended = []
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                self._idle.pop(found[0], None)
-                kept = self._keepers.pop(found[0], None)
-                if kept is not None and found[1]:
-                    killed.append(kept)
-        known = {*self._keepers, *self._idle}
-        while killed and (theirs := set(kernel.children(os.getpid())) - known):
+                ended.append(found)
+        self._read_notes()
+        killed = []
+        for pid, status in ended:
+            noted = self._forked.pop(pid, []), self._namespaces.pop(pid, [])
+            if noted[0] and status:
+                killed.append(noted)
+        while killed and (theirs := set(kernel.children(os.getpid())) - self._forked.keys()):
             for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-        for kept in killed:
+        for noted in killed:
             with contextlib.suppress(OSError):
-                self._give("clean", *kept)
+                self._fork(clean, *noted)
 
 
-def main(orders: socket.socket, caller: Descriptor) -> None:
-    """Takes orders on a socket; only the end of the caller ends it."""
+def clean(kept: list[str], elsewhere: list[Descriptor]) -> None:
+    """Removes what a killed keeper has left."""
+    for namespace in elsewhere:
+        kernel.join(namespace.number)
+    kind, *named = kept
+    module_of(kind).clean(*named)
+
+
+def module_of(kind: str) -> Any:
+    """The module that keeps a tap or a monitor."""
+    return importlib.import_module(TAPS) if kind == "tap" else keeper
+
+
+def main(offers: socket.socket, caller: Descriptor) -> None:
+    """Offers keepers on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
     for number in kernel.RESET[:3]:
@@ -160,11 +163,11 @@ def main(orders: socket.socket, caller: Descriptor) -> None:
     kernel.become_subreaper()
     gc.disable()
     gc.freeze()
-    Nursery(orders, caller).work()
+    Nursery(offers, caller).work()
 
 
 if __name__ == "__main__":
     for name in PACKAGES:
         del sys.modules[name]
     sys.path[:] = json.loads(sys.argv[1])
-    main(socket.socket(fileno=ORDERS), Descriptor(int, CALLER))
+    main(socket.socket(fileno=OFFERS), Descriptor(int, CALLER))

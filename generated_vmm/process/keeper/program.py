@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Sequence
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order
-
-STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
-FREEZING_SECONDS, SHORTEST_PAUSE = 0.1, 0.0001
 
 
 class Program:
@@ -48,17 +44,6 @@ class Program:
             self.pid, self.status = left[0], None
             self.pidfd = Descriptor(os.pidfd_open, self.pid)
         return self.status is None
-
-    def freeze(self) -> None:
-        """Stops it: from now on it changes nothing, unless it cannot be stopped in time.
-
-        A thread may wait in the kernel, as for a disk, and another process may continue it.
-        """
-        deadline = time.monotonic() + FREEZING_SECONDS
-        with contextlib.suppress(OSError):
-            os.kill(self.pid, signal.SIGSTOP)
-            while os.waitid(os.P_PID, self.pid, STOPPED) is None and time.monotonic() < deadline:
-                time.sleep(SHORTEST_PAUSE)
 
     def kill(self) -> int | None:
         """Kills it with all that it has forked; its status."""

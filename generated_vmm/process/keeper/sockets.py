@@ -1,23 +1,22 @@
-"""The unix sockets of a monitor: who listens on one, and on which its processes listen."""
+"""The unix sockets of a monitor, and who listens on one."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import socket
 import stat
-import struct
-from collections.abc import Iterator
+import time
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, Refused
 from generated_vmm.process.keeper.messages import peer_of
 
-SOCK_DIAG, BY_FAMILY, IS_REQUEST, SHOW_NAME, ANY = 4, 20, 1, 1, 0xFFFFFFFF
-REQUEST = struct.Struct("=IHHIIBBHIIIII")  # struct nlmsghdr, struct unix_diag_req
-STATE, NAME, LISTENS = 18, 36, 10  # in struct unix_diag_msg; its first attribute; TCP_LISTEN
-MOST_BYTES = 4096
+REQUEST = b"GET /vm/config HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ANSWER_SECONDS = 1.0
+MOST_BYTES = 65_536
 
 
 def open_listening(folder: Descriptor, path: str, user: int) -> Descriptor:
@@ -58,46 +57,23 @@ def is_served(path: str) -> bool:
         return True
 
 
-def bound_paths() -> set[str]:
-    """The paths on which our descendants listen, as they have bound them.
+def vsock_path(api: Descriptor) -> str:
+    """The path of a vsock device's socket, as the monitor says.
 
-    The kernel is asked about each of their sockets, because its list of all sockets is long where
-    many monitors run. Source: sock_diag(7), linux/unix_diag.h.
+    Raises OSError, and LookupError, TypeError, ValueError or RecursionError if it says none.
     """
-    found = set()
-    for pid in kernel.descendants(os.getpid()):
-        # it may have ended, or be in a namespace of another user
-        with contextlib.suppress(OSError), _open_diagnosis(pid) as diagnosis:
-            for inode in _sockets_of(pid):
-                if name := _name_of_listener(inode, diagnosis):
-                    found.add(os.fsdecode(name))
-    return found
-
-
-def _open_diagnosis(pid: int) -> socket.socket:
-    """Answers for the network namespace in which it was made: that of a process. Raises OSError."""
-    with (
-        Descriptor(os.open, f"/proc/{pid}/ns/net", os.O_RDONLY) as namespace,
-        kernel.joined(namespace.number),
-    ):
-        return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG)
-
-
-def _sockets_of(pid: int) -> Iterator[int]:
-    """The inodes of a process's sockets. Its other files may be on a disk that hangs."""
-    for number in os.listdir(f"/proc/{pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):  # it is closed
-            kind, _, inode = os.readlink(f"/proc/{pid}/fd/{number}").partition(":")
-            if kind == "socket":
-                yield int(inode.strip("[]"))
-
-
-def _name_of_listener(inode: int, diagnosis: socket.socket) -> bytes:
-    """The path on which a unix socket listens; empty if it has none."""
-    about = (socket.AF_UNIX, 0, 0, ANY, inode, SHOW_NAME, ANY, ANY)
-    diagnosis.send(REQUEST.pack(REQUEST.size, BY_FAMILY, IS_REQUEST, 0, 0, *about))
-    answer = diagnosis.recv(MOST_BYTES)
-    if answer[4] != BY_FAMILY or answer[STATE] != LISTENS:
-        return b""
-    (length,) = struct.unpack_from("=H", answer, NAME - 4)
-    return answer[NAME : NAME - 4 + length].partition(b"\0")[0]  # an abstract name begins with it
+    deadline, received = time.monotonic() + ANSWER_SECONDS, b""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(f"/proc/self/fd/{api.number}")
+        connection.sendall(REQUEST)
+        while part := connection.recv(MOST_BYTES):
+            received += part
+            with contextlib.suppress(ValueError):  # there is more to come
+                path: str = json.loads(received.partition(b"\r\n\r\n")[2])["vsock"]["uds_path"]
+                return path
+            left = deadline - time.monotonic()
+            if left <= 0 or len(received) > MOST_BYTES:
+                break
+            connection.settimeout(left)
+    raise ValueError("the monitor does not say what is configured")

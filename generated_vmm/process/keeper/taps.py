@@ -35,12 +35,9 @@ NAT = "-nat"  # the end of the mark of a tap with rules
 ANSWER_SECONDS = 1.0
 
 
-def keep(
-    said: dict[str, Any], owner: socket.socket, caller: Descriptor, _: list[Descriptor]
-) -> None:
+def keep(tap: dict[str, Any], owner: socket.socket, caller: Descriptor) -> None:
     """Keeps a tap until its owner has it removed, or has ended."""
-    tap, failure, left = said["tap"], "", list[str]()
-    name = tap["name"]
+    name, failure, left = tap["name"], "", list[str]()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         try:
             listener.bind(f"\0{tap['mark']}")
@@ -48,7 +45,7 @@ def keep(
             with explained(f"the tap {name} cannot be created", tap["tun"]):
                 take_name(name)
                 _make(tap)
-            messages.send(owner, {"event": "ready"})
+            messages.send(owner, "ready")
             watched = (owner.fileno(), caller.number, listener.fileno())
             while ready_of(watched) == {listener.fileno()}:
                 listener.accept()[0].close()
@@ -56,15 +53,10 @@ def keep(
             failure = str(error)
     try:
         with explained(f"the tap {name} cannot be removed", tap["tun"]):
-            remove(name, tap["mark"])
+            clean(name, tap["mark"])
     except Refused as error:
         left.append(str(error))
-    messages.send(owner, {"event": "removed", "failure": failure, "left": left})
-
-
-def clean(said: dict[str, Any]) -> None:
-    """Removes what a keeper has left that was killed."""
-    remove(said["tap"]["name"], said["tap"]["mark"])
+    messages.send(owner, "removed", failure, *left)
 
 
 def keeper_of(mark: str) -> int | None:
@@ -118,7 +110,7 @@ def take_name(name: str) -> None:
         _remove_table(mark)
 
 
-def remove(name: str, mark: str) -> None:
+def clean(name: str, mark: str) -> None:
     """Removes the tap of a name, if it has this mark, and its table: OSError, NetlinkError."""
     with IPRoute() as route, contextlib.suppress(FileNotFoundError):
         link = find(route, name)

@@ -3,6 +3,7 @@
 """What becomes of monitors when their caller dies, forks, or starts them in a thread that ends."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -12,11 +13,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm.process import Monitor
+from generated_vmm.process import Monitor, MonitorStartError, nursery
 from generated_vmm.process.__main__ import look
+from generated_vmm.process.keeper.kernel import is_ready
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
     BEGINNING,
@@ -58,6 +61,24 @@ def test_a_caller_that_ends_leaves_no_monitor_and_no_file(
     caller.go_on()
     assert all(monitor.wait(PATIENCE) for monitor in monitors)
     assert nursery.wait(PATIENCE)
+    wait_until_empty(folder)
+
+
+BINDS = """\
+monitor = Monitor(binary, directory=folder + "/vm", timeout=30).start()
+monitor._owner.say("binding")
+VmmClient(monitor.socket_path).vsock.set(guest_cid=3, uds_path=folder + "/v.sock")
+tell()
+"""
+
+
+def test_a_caller_that_is_killed_in_a_call_that_binds_leaves_no_socket(
+    call: Call, folder: Path
+) -> None:
+    caller = call("from generated_vmm import VmmClient\n" + BINDS + WAITS)
+    caller.told()
+    assert (folder / "v.sock").exists()
+    caller.process.kill()
     wait_until_empty(folder)
 
 
@@ -129,11 +150,47 @@ def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
     """A caller that gives monitors up may have more of them than a process has descriptors."""
     start(STAND_IN)
     nursery = NURSERY.pid or 0
-    wait_until(lambda: state_of(nursery) == "S")  # it has made the keeper that waits
+    wait_until(lambda: state_of(nursery) == "S")  # it has offered a keeper
     before = len(os.listdir(f"/proc/{nursery}/fd"))
     start(STAND_IN)
     start(STAND_IN)
     wait_until(lambda: len(os.listdir(f"/proc/{nursery}/fd")) <= before)
+
+
+def test_a_keeper_that_is_killed_before_it_has_an_order_is_replaced(
+    start: Make, watch: Watch
+) -> None:
+    pid = keeper_of(start(STAND_IN).pid)
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
+    for each in [watch(spare) for spare in children_of(NURSERY.pid or 0) if spare != pid]:
+        each.send_signal(signal.SIGKILL)
+        assert each.wait(PATIENCE)
+    assert start(STAND_IN).running
+
+
+def test_a_start_waits_for_a_keeper_not_for_the_nursery(
+    start: Make, make: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One keeper is forked in advance. There is no other while the nursery is frozen."""
+    start(STAND_IN)
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
+    monkeypatch.setattr(nursery, "LONGEST_END", 0.05)
+    os.kill(NURSERY.pid or 0, signal.SIGSTOP)
+    try:
+        assert start(STAND_IN).running
+        with pytest.raises(MonitorStartError, match="no keeper can be started: timed out"):
+            do(make(STAND_IN).start())
+    finally:
+        os.kill(NURSERY.pid or 0, signal.SIGCONT)
+
+
+def test_a_nursery_that_cannot_fork_says_why(
+    make: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Mock(return_value=(["none", str(errno.EAGAIN)], []))
+    monkeypatch.setattr(NURSERY, "_next_offer", refused)
+    with pytest.raises(MonitorStartError, match="no keeper can be started: the limit of processes"):
+        do(make(STAND_IN).start())
 
 
 def test_a_nursery_imports_little() -> None:
@@ -193,11 +250,12 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
 FORKS_IN_A_START = """\
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 order = NURSERY.order
-def order_and_fork(*given):
-    order(*given)
+def order_and_fork(*names, content):
+    connection = order(*names, content=content)
     if os.fork() == 0:
         os.close(1)
         time.sleep(1000)
+    return connection
 NURSERY.order = order_and_fork
 monitor = Monitor(binary, timeout=30).start()
 tell(pid=monitor.pid)
@@ -213,7 +271,7 @@ sys.stdin.readline()
 def test_a_fork_in_the_middle_of_a_start_hides_no_end(
     call: Call, victim_of: Callable[[int], int], told: dict[str, Any]
 ) -> None:
-    """It has a copy of the keeper's end of the connection too."""
+    """It has a copy of the connection."""
     waits = f"tell(status=monitor.wait({PATIENCE}), ending=monitor.ending)\n"
     caller = call(FORKS_IN_A_START + waits)
     os.kill(victim_of(caller.told()["pid"]), signal.SIGKILL)

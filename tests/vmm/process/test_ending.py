@@ -17,6 +17,7 @@ import pytest
 from generated_vmm import VmmClient, VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited
 from generated_vmm.process._sync.waiting import wait_for
+from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.owner import Owner, Phase
@@ -108,16 +109,27 @@ def test_a_folder_that_was_made_goes(start: Make, do: Do, folder: Path) -> None:
     assert not (folder / "made").exists()
 
 
-def test_the_socket_that_another_client_made_goes_with_a_monitor_that_hangs(
+def test_the_socket_that_another_client_made_goes_with_a_monitor_that_is_stopped(
     start: Make, do: Do, folder: Path
 ) -> None:
-    """The kernel says which sockets there are; the monitor could not."""
+    """The monitor is asked before its end."""
     monitor = start()
     with VmmClient(monitor.socket_path) as client:
         client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    do(monitor.stop())
+    assert not (folder / "v.sock").exists()
+
+
+def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_hangs(
+    start: Make, do: Do, folder: Path
+) -> None:
+    """It was noted before. A device in place of another has another socket."""
+    monitor = start()
+    for name in ("first.sock", "v.sock"):
+        do(monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / name)))
     os.kill(monitor.pid, signal.SIGSTOP)
     do(monitor.kill())
-    assert not (folder / "v.sock").exists()
+    assert not list(folder.iterdir())
 
 
 def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_was_killed(
@@ -318,9 +330,9 @@ def test_one_that_ends_as_soon_as_it_has_started_was_started(
 def test_a_keeper_that_is_killed_after_the_end_loses_no_status(make: Make) -> None:
     owner = make()._owner
     pidfd = Descriptor(os.pidfd_open, os.getpid())
-    owner._note("started", [pidfd], pid=os.getpid(), outlets=[])
+    owner._note("started", [pidfd], str(os.getpid()))
     owner._note("ready", [pidfd])
-    owner._note("ended", [], status=-signal.SIGKILL)
+    owner._note("ended", [], str(-signal.SIGKILL))
     owner._finish()
     assert (owner.ending, owner.returncode) == ("ended", -signal.SIGKILL)
 
@@ -330,11 +342,12 @@ def test_a_monitor_is_not_lost_before_it_has_ended(make: Make) -> None:
     owner = make()._owner
     program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
 
-    def keep_and_be_killed(keeper: socket.socket) -> None:
-        owner._note(
-            "started", [Descriptor(os.pidfd_open, program.pid)], pid=program.pid, outlets=[]
-        )
-        owner._note("ready", [Descriptor(os.pidfd_open, program.pid)])
+    def keep_and_be_killed() -> socket.socket:
+        pidfd, keeper = Descriptor(os.pidfd_open, program.pid), messages.pair()
+        owner._note("started", [pidfd], str(program.pid))
+        owner._note("ready", [pidfd])
+        keeper[1].close()
+        return keeper[0]
 
     owner._begin(keep_and_be_killed)
     wait_until(owner.has(Phase.READY))

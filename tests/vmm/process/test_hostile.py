@@ -1,9 +1,9 @@
 """Monitors, jailed users and neighbours that want an owner to touch what is not its monitor's."""
 
+import contextlib
 import errno
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -25,13 +25,13 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.keeper import messages, removal
-from generated_vmm.process.keeper.folder import MOST_SOCKETS, Folder
+from generated_vmm.process.keeper import messages, removal, sockets
+from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
-from tests.vmm.process.conftest import PATIENCE, SIMULATED, children_of, own_jail, wait_until
+from tests.vmm.process.conftest import PATIENCE, SIMULATED, own_jail
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root has other users")
@@ -199,13 +199,6 @@ def test_a_monitor_is_not_ready_if_another_process_listens_on_its_socket(folder:
         Monitor(program, directory=folder / "vm", timeout=0.3).start()
 
 
-def test_a_neighbour_with_an_odd_path_changes_nothing(folder: Path) -> None:
-    """The kernel lists the sockets of all users, one in a line, whatever their paths contain."""
-    with listen(folder / "odd\npath"):
-        with_vsock(folder, STAND_IN).kill()
-    assert [each.name for each in folder.iterdir()] == ["odd\npath"]
-
-
 def stand_in_after(code: str) -> list[str]:
     """The stand-in, whose program executes this before."""
     then = f"import runpy; runpy.run_path({STAND_IN[-1]!r}, run_name='__main__')"
@@ -228,18 +221,6 @@ def test_calls_that_are_refused_all_the_time_leave_nothing(folder: Path) -> None
     assert not list(folder.iterdir())
 
 
-def test_a_monitor_with_very_many_sockets_ends(folder: Path) -> None:
-    """Its record has an end; what does not fit stays."""
-    binds = "a = socket.socket(1); a.bind(str(number)); a.listen(); a.detach()"
-    program = stand_in_after(f"import socket\nfor number in range(100): {binds}")
-    monitor = with_vsock(folder, program, cwd=folder)
-    noted = json.loads((folder / "vm" / "monitor.json").read_text())["sockets"]
-    assert len(noted) == MOST_SOCKETS
-    assert monitor.stop() == -signal.SIGTERM
-    assert not (folder / "vm").exists()
-    assert len(list(folder.iterdir())) == 101 - MOST_SOCKETS
-
-
 @needs_root
 def test_a_monitor_runs_where_proc_shows_processes_alone(folder: Path) -> None:
     """As in a service with `ProcSubset=pid` of systemd."""
@@ -249,38 +230,41 @@ def test_a_monitor_runs_where_proc_shows_processes_alone(folder: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def test_a_monitor_that_cannot_be_frozen_is_killed(folder: Path) -> None:
-    """It waits in the kernel, as for a disk that hangs: here, for a program that opens a fifo."""
-    os.mkfifo(folder / "never")
-    waits = "os.posix_spawn('/', ['a'], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, 'never', 0, 0)])"
-    handler = f"signal.signal(signal.SIGUSR2, lambda *_: {waits})"
-    program = stand_in_after(f"import os, signal; {handler}")
-    monitor = Monitor(program, directory=folder / "vm", cwd=folder, timeout=PATIENCE).start()
-    os.kill(monitor.pid, signal.SIGUSR2)
-    wait_until(lambda: children_of(monitor.pid))
-    assert monitor.kill() == -signal.SIGKILL
-    assert [each.name for each in folder.iterdir()] == ["never"]
+def test_a_socket_that_is_not_the_monitors_is_left(folder: Path) -> None:
+    """The monitor says that it has bound the socket of a service."""
+    lies = "import socket; bind = socket.socket.bind; "
+    lies += "socket.socket.bind = lambda self, at: bind(self, b'' if 'v.sock' in str(at) else at)"
+    with listen(folder / "v.sock"):
+        monitor = with_vsock(folder, stand_in_after(lies))
+        assert json.loads((folder / "vm" / "monitor.json").read_text())["sockets"] == []
+        monitor.stop()
+        assert [each.name for each in folder.iterdir()] == ["v.sock"]
 
 
-def test_a_monitor_with_an_abstract_socket_of_an_odd_name_is_kept(folder: Path) -> None:
-    listens = "listener = socket.socket(1); listener.bind(bytes(9)); listener.listen()"
-    program = stand_in_after(f"import socket\n{listens}")
-    monitor = with_vsock(folder, program)
-    assert monitor.stop() == -signal.SIGTERM
-    assert not list(folder.iterdir())
-
-
-def test_whatever_the_kernel_says_of_sockets_a_keeper_continues(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(b"", b"{}", b"[]", b"null", b"\xff", b"[" * 60_000, b"x" * 100_000),
+        *(b'{"vsock": null}', b'{"vsock": {}}', b'{"vsock": {"uds_path": 1}}'),
+        *(b'{"vsock": {"uds_path": ""}}', b'{"vsock": {"uds_path": "a\\u0000b"}}'),
+    ],
+)
+def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
+    folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "generated_vmm.process.keeper.folder.bound_paths", Mock(side_effect=IndexError)
-    )
+    monkeypatch.setattr(sockets, "ANSWER_SECONDS", 0.1)
     record = Record(str(folder), None, {}, jailed=False)
-    Folder(
-        Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
-    ).note_sockets()
-    assert not record.sockets
+    order = Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+    pidfd = Descriptor(os.pidfd_open, os.getpid())
+    (ours, theirs), listening = messages.pair(), listen(folder / "api")
+    with ours, theirs, listening as listener, ThreadPoolExecutor(1) as thread:
+        keeper = Keeper(theirs, pidfd, order)
+        keeper._api = Descriptor(os.open, folder / "api", os.O_PATH)
+        noting = thread.submit(keeper._note_vsock)
+        with listener.accept()[0] as connection, contextlib.suppress(BrokenPipeError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + said)
+            noting.result()
+    assert record.sockets == []
 
 
 @needs_root

@@ -48,7 +48,7 @@ def test_taps_without_an_owner_are_shown_and_removed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[object] = []
-    monkeypatch.setattr(taps, "remove", lambda *what: removed.append(what))
+    monkeypatch.setattr(taps, "clean", lambda *what: removed.append(what))
     TAPS.append(("tap0", "mark"))
     assert main(["list"]) == 0
     assert lines(capsys) == [["leftover", "-", "-", "tap0", "/sys/class/net/tap0"]]

@@ -180,7 +180,7 @@ def test_a_successor_of_the_same_name_is_left(name: str) -> None:
         assert name in links()
         route.link("del", ifname=name)
     with Tap(name):
-        taps.remove(name, f"{taps.PREFIX}another")
+        taps.clean(name, f"{taps.PREFIX}another")
         assert name in links()
 
 
