@@ -309,6 +309,7 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
             if row.ended:  # else another attempt has made the next generation of this answer
                 await _discard(run, row)
         if row.ended:
+            _advise_on_refusal(run, error)
             return Over(run.live.copy, row.ended, run.live.session, by=error)
         return await _of_another(run)
     forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
@@ -316,6 +317,16 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
     if is_own and not isinstance(error, ShuttingDown):
         raise _NotMade from error
     raise error
+
+
+def _advise_on_refusal(run: _Run, error: OIDCError) -> None:
+    """Log what processes without a store cannot know: another one may have used the token."""
+    if isinstance(error, RefusedGrant) and not run.party.sessions.records_endings:
+        run.party.announcer.advise(
+            "back_channel_logout_store",
+            "the provider refused a refresh token. If the application has several processes, "
+            "another one may have used it: give them a store that they share",
+        )
 
 
 async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> Row:

@@ -44,6 +44,7 @@ from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.login_query import (
     LoginQuery,
     advise_on_address,
+    advise_on_host,
     advise_on_query,
     advise_on_return,
     choices,
@@ -51,7 +52,7 @@ from fastapi_oidc.web.login_query import (
 )
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
 from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
-from fastapi_oidc.web.refusals import announce_refusal, is_navigation, shown
+from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
 from fastapi_oidc.web.requests import (
     form_parameters,
     parsed_query,
@@ -159,7 +160,7 @@ class Endpoints(Serving[Identity, RequestData]):
         except OIDCError as error:
             party.announcer.announce_error(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
             content = {"error": "invalid_request", "error_description": str(error.code)}
-            return JSONResponse(content, 400, headers=NO_STORE)
+            return JSONResponse(content, 400, headers=NO_STORE | help_of(error.code))
         return Response(status_code=200, headers=NO_STORE)
 
     def login_handler(self) -> EndpointFunction:
@@ -224,6 +225,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
         advise_on_query(context, asked)
+        advise_on_host(context)
         if elsewhere := url_at_base(context):
             advise_on_address(context)
             return _redirect(elsewhere)

@@ -145,7 +145,7 @@ def _headers(context: RequestContext, error: OIDCError) -> dict[str, str]:
     A 401 has `WWW-Authenticate` (RFC 9110 11.6.1), by default for the cookie of a login. A 503 has
     `Retry-After` in seconds (10.2.3).
     """
-    headers = NO_STORE | {"Link": f'<{error.code.link}>; rel="help"'}
+    headers = NO_STORE | help_of(error.code)
     if isinstance(error, AccessTokenError):
         headers |= {"WWW-Authenticate": error.challenge} if error.challenge else {}
     elif isinstance(error, StepUpRequired):
@@ -159,6 +159,11 @@ def _headers(context: RequestContext, error: OIDCError) -> dict[str, str]:
         seconds = error.details.get("retry_after") or secrets.choice(RETRY_AFTER)
         headers["Retry-After"] = str(seconds)
     return headers
+
+
+def help_of(code: Code) -> dict[str, str]:
+    """The header that leads to the code's explanation (RFC 8288)."""
+    return {"Link": f'<{code.link}>; rel="help"'}
 
 
 def _is_to_return_to(context: RequestContext) -> bool:

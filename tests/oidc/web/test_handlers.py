@@ -189,3 +189,15 @@ async def test_a_provider_that_is_none_is_logged_with_the_names(
         answer = await browser.get("/auth/login?provider=Our%20staff")
     assert answer.status_code == 404
     assert "a login named 'Our staff'; the names of the registrations are " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("host", "is_told"), [("localhost:8000", False), ("127.0.0.1", False), ("app.example", True)]
+)
+async def test_a_login_without_base_url_at_a_host_that_is_not_this_machine_is_told(
+    host: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world(settings={"base_url": None, "allow_insecure_http": True})
+    async with world.browser() as browser:
+        await browser.get("/auth/login", headers={"host": host})
+    assert ("base_url: it is missing, so a login returns to the host" in caplog.text) == is_told
