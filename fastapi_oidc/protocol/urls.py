@@ -69,6 +69,12 @@ def require_url(url: str, meant: str, *, allow_insecure_http: bool) -> str:
 _LOOPBACK: Final = re.compile(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1")
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether a `Host` header names this machine."""
+    name = re.sub(r":\d+$", "", host).strip("[]")
+    return _LOOPBACK.fullmatch(name) is not None
+
+
 def travels_unencrypted(url: str) -> bool:
     """Whether a request to `url` leaves this machine unencrypted."""
     parts = urlsplit(url)

@@ -13,7 +13,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.protocol.urls import same_origin_path, travels_unencrypted
+from fastapi_oidc.protocol.urls import is_this_machine, same_origin_path
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.routes import Role
@@ -88,7 +88,7 @@ def advise_on_address(context: RequestContext) -> None:
 def advise_on_host(context: RequestContext) -> None:
     """Log that a login trusts the host that a request names, which anybody can choose."""
     host = context.connection.headers.get("host", "")
-    if context.runtime.origin is None and travels_unencrypted(f"http://{host}"):
+    if context.runtime.origin is None and not is_this_machine(host):
         context.party.announcer.advise(
             "base_url",
             f"it is missing, so a login returns to the host of its request, here {shown(host)}: "
