@@ -4,7 +4,6 @@ Each change of `CHANGES` is an endpoint, and its body has the inputs of its form
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -18,8 +17,8 @@ from examples.console.account import User
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
-from examples.console.events import EventLog, work_for
-from examples.console.forms import Field, Section
+from examples.console.events import work_for
+from examples.console.forms import Field, Section, shown_text
 from examples.console.host import Host, Snapshot
 from examples.console.hosted import HostedMonitor
 from examples.console.images import SNAPSHOTS, delete_one
@@ -106,16 +105,14 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     @router.delete("/snapshots/{snapshot}", tags=["snapshots"], status_code=204)
     async def delete_snapshot(snapshot: str, caller: Writer) -> Response:
         """Delete a snapshot. Needs the right to administer all machines."""
-        host = await administered(caller, "delete snapshots")
+        host = administered(caller, "delete snapshots")
         return answer(await delete_one(host, SNAPSHOTS, snapshot))
 
-    async def administered(caller: Caller[User], verb: str) -> Host:
-        """The host, for those who administer all machines; others are refused, as an event."""
+    def administered(caller: Caller[User], verb: str) -> Host:
+        """The host, for those who administer all machines; others are refused."""
         if isinstance(monitors, Host) and caller.identity.may("administer"):
             return monitors
-        why = f"Only an admin may {verb}."
-        await EventLog("", monitors.records).add(f"Tried to {verb}.", why)
-        raise HTTPException(403, why)
+        raise HTTPException(403, f"Only an admin may {verb}.")
 
     def changing(change: Change) -> Endpoint:
         async def endpoint(request: Request, machine: str, caller: Writer) -> Response:
@@ -130,7 +127,7 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
 
     def making(change: Change) -> Endpoint:
         async def endpoint(request: Request, caller: Writer) -> Response:
-            host = await administered(caller, change.verb)
+            host = administered(caller, change.verb)
             return answer(await created(host, change, await texts_of(request)))
 
         return endpoint
@@ -192,18 +189,7 @@ async def texts_of(request: Request) -> dict[str, str]:
         body = None
     if not isinstance(body, dict):
         raise HTTPException(422, "The body must be a JSON object.")
-    return {str(name): text_of(value) for name, value in body.items() if value is not None}
-
-
-def text_of(value: object) -> str:
-    """A value as it is typed into a form."""
-    match value:
-        case bool():
-            return "true" if value else ""
-        case str():
-            return value
-        case _:
-            return json.dumps(value)
+    return {str(name): shown_text(value) for name, value in body.items() if value is not None}
 
 
 def summary_of(monitor: Monitor, state: str) -> MachineSummary:

@@ -119,7 +119,9 @@ class Section:
         for fault in error.errors(include_url=False, include_input=False):
             first, *path = map(str, fault["loc"])
             at = next((one for one in self.fields if one.name == first), self.fields[0])
-            sentences.setdefault(f"{self.key}.{at.name}", ": ".join([*path, f"{fault['msg']}."]))
+            is_pattern = fault["type"] == "string_pattern_mismatch"  # the hint says it in words
+            why = self.hint(at) if is_pattern else f"{fault['msg']}."
+            sentences.setdefault(f"{self.key}.{at.name}", ": ".join([*path, why]))
         return sentences
 
     def values(self, definition: Definition | None, suggestions: Texts, item: str = "") -> Texts:

@@ -13,7 +13,7 @@ from examples.console.creating import AHost
 from examples.console.events import Done, EventLog, recorded
 from examples.console.failures import Failure
 from examples.console.host import Host
-from examples.console.library import SHELVES, Arriving
+from examples.console.library import SHELVES, Arriving, Place
 from examples.console.pages import page, question
 from examples.console.view import AVisit, Visit
 
@@ -57,23 +57,19 @@ async def delete(
 
 
 @writing.post("/images/upload")
-async def upload(visit: AVisit, host: AHost, place: str = "") -> Response:
+async def upload(visit: AVisit, host: AHost, place: Place) -> Response:
     """Receive a file, and give it its name when it is whole."""
-    shelf = next((shelf for shelf in SHELVES if shelf == place), None)
-    if shelf is None:
-        raise HTTPException(422, "There are no such things.")
-
     body, by = visit.request.scope["body"], visit.session.identity.name
 
     async def act() -> Done:
-        with host.library.receiving(Arriving(shelf, body, by)):
+        with host.library.receiving(Arriving(place, body, by)):
             async with visit.form_with_file() as (_, file):
                 name, size = file.filename or "", file.size
-                await asyncio.to_thread(host.library.add, shelf, name, file.file)
-        return Done(f"Uploaded {name} to the {shelf}: {size} bytes.")
+                await asyncio.to_thread(host.library.add, place, name, file.file)
+        return Done(f"Uploaded {name} to the {place}: {size} bytes.")
 
     log = EventLog("", host.records)
-    if failure := await recorded(log, f"upload to the {shelf}", act):
+    if failure := await recorded(log, f"upload to the {place}", act):
         return await _page(visit, host, failure=failure)
     return RedirectResponse("/images?done=Uploaded.", 303)
 

@@ -128,7 +128,7 @@ class Search:
         if self.person:
             yield "(? IN (sub, address) OR instr(lower(name), lower(?)))", [self.person] * 2
         if len(self.text) >= INDEXED:
-            quoted = self.text.replace('"', '""')
+            quoted = self.text.replace('"', '""').replace("\0", "")
             yield "id IN (SELECT rowid FROM words WHERE words MATCH ?)", [f'"{quoted}"']
         elif self.text:
             yield "instr(lower(what || ' ' || refused || ' ' || detail), lower(?))", [self.text]

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from examples.console.account import User
 from examples.console.creating import WAYS
-from examples.console.events import EventLog, on_behalf_of
+from examples.console.events import EventLog, on_behalf_of, person
 from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import monitors_of
@@ -42,6 +42,9 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if request.method not in ("GET", "HEAD") and person().sub:
+            log = EventLog("", monitors_of(request).records)
+            await log.add(_tried(request), str(error.detail))
         if request.url.path.startswith("/api/"):
             return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
         heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
@@ -53,10 +56,15 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
 async def _record(request: Request, user: User, why: str) -> None:
     """Record what a signed-in user was refused, as an event of the machine if there is one."""
-    path, monitor = request.url.path[:LONGEST_PATH], _monitor(request, user)
+    monitor = _monitor(request, user)
     log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
     with on_behalf_of(user.person):
-        await log.add(f"Tried to call {request.method} {path}.", why)
+        await log.add(_tried(request), why)
+
+
+def _tried(request: Request) -> str:
+    """What an event says of a request that was refused."""
+    return f"Tried to call {request.method} {request.url.path[:LONGEST_PATH]}."
 
 
 def _monitor(request: Request, user: User) -> Monitor | None:

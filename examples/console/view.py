@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import HTMLResponse
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from examples.console.account import RIGHTS, Signed, User, oidc_of
 from examples.console.carry_out import PageState
@@ -68,22 +68,39 @@ class Visit:
 
         Raises ValueError for another form, HTTPException if the user was signed out meanwhile.
         """
-        request, oidc = self.request, oidc_of(self.request)
-        limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
+        form = await self._received()
         try:
-            form = await request.form(**limits)
-        except StarletteHTTPException as error:
-            raise ValueError(error.detail) from error
-        try:
-            token, file = form.get("csrf_token"), form.get("file")
-            oidc.check_csrf_token(self.session, token if isinstance(token, str) else None)
+            self._check(form.multi_items())
+            file = form.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise ValueError("choose a file")  # or it was cut off
-            if not await oidc.is_still_signed_in(request):
+            if not await oidc_of(self.request).is_still_signed_in(self.request):
                 raise HTTPException(401, "The file is not stored: you were signed out meanwhile.")
             yield form, file
         finally:
             await form.close()
+
+    def _check(self, form: Iterable[tuple[str, str | UploadFile]]) -> None:
+        """Refuses a form without the token of its page."""
+        token = str(dict(form).get("csrf_token", ""))
+        oidc_of(self.request).check_csrf_token(self.session, token)
+
+    async def _received(self) -> FormData:
+        """The form, whose token is checked before a large file is stored on disk."""
+        limits = {"max_files": 1, "max_fields": MOST_FIELDS, "max_part_size": LONGEST_FIELD}
+
+        async def checked() -> AsyncGenerator[bytes]:
+            async for chunk in self.request.stream():
+                yield chunk  # which the parser has read when this goes on
+                if self.request.scope["body"].received > MOST_FIELDS * LONGEST_FIELD:
+                    self._check(parser.items)
+
+        headers = Headers({"content-type": self.request.headers.get("content-type", "")})
+        parser = MultiPartParser(headers, checked(), **limits)
+        try:
+            return await parser.parse()
+        except MultiPartException as error:
+            raise ValueError(error.message) from error
 
 
 async def visit_of(request: Request, session: Signed) -> Visit:

@@ -77,7 +77,7 @@ def test_a_clone_shares_the_disks_that_are_only_read(alice: Browser, folder: Pat
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ({"name": "Bad"}, "Name String should match pattern"),
+        ({"name": "Bad"}, "Name Small letters, digits and hyphens, at most 32. Small"),
         ({"name": "x"}, "Name a tap device for eth0."),
         ({"name": "x", "taps": "eth7=tap7 eth0=tap0"}, "There is no network interface eth7."),
         ({"name": "x", "taps": "eth0=tap/9"}, "Open tap device failed"),

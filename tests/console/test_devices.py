@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm import FullVmConfiguration, VmmClient
+from generated_vmm import Drive, FullVmConfiguration, VmmClient
+from generated_vmm.machines import Definition
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser, start
 from tests.console.running import RunningConsole, running_console, signed_in
@@ -75,6 +76,15 @@ def test_what_cannot_be_done_says_why(devices: Browser, console: RunningConsole)
     assert "The machine runs: stop it to change what is not offered here." in devices.text
     assert not devices.has_button("Save vsock")
     assert not devices.has_button("Add drive")
+
+
+def test_the_id_of_a_device_is_no_markup(alice: Browser, console: RunningConsole) -> None:
+    """A program that shares the folder may give it any."""
+    drive = Drive(drive_id='x" <i>', is_root_device=False, path_on_host=console.suggested_disk)
+    made_by_it = Definition(configuration=FullVmConfiguration(drives=[drive]))
+    console.server.do(console.host.create("odd", made_by_it))
+    alice.open("/machines/odd/devices", sees='x" <i>')
+    assert "<i>" not in alice.body
 
 
 # The balloon, memory on top, and what is drawn of it

@@ -114,7 +114,7 @@ FORMS: Final[dict[str, Case]] = {
         "stopped",
         {"access.network_interfaces": "eth0", "access.ipv4_address": "169.254.1.1"},
         {"access.network_interfaces": "eth0", "access.ipv4_address": "10.0.0.1"},
-        "String should match pattern",
+        "Link-local address that the guest asks, 169.254.169.254 when absent. Link-local",
     ),
     "named_snapshot": Case(
         "running", {"named_snapshot.name": "new"}, {"named_snapshot.name": ""}, NEEDED

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from examples.console import guest
-from tests.console.browser import Browser, Upload
+from tests.console.browser import Browser, Upload, answer_to_the_first_part
 from tests.console.running import BOB, RunningConsole, hosting_console, signed_in
 
 
@@ -113,11 +113,15 @@ def test_a_form_that_is_cut_off_writes_nothing(
     assert why in carol.text
 
 
-def test_a_file_of_another_sites_form_is_not_read(carol: Browser, tmp_path: Path) -> None:
+def test_a_file_of_another_sites_form_is_not_read(
+    house: RunningConsole, carol: Browser, tmp_path: Path
+) -> None:
     fields = {"csrf_token": "of somebody", "path": f"{tmp_path}/"}
     carol.post("/machines/demo/guest/file", fields, file=("a", b"x"))
     assert carol.status == 403
     assert list(tmp_path.iterdir()) == []
+    large = answer_to_the_first_part(carol, f"{house.url}/machines/demo/guest/file", fields)
+    assert large == "HTTP/1.1 403"
 
 
 def terminal_of(person: Browser) -> str:

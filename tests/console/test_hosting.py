@@ -22,8 +22,8 @@ def alice(host: RunningConsole) -> Iterator[Browser]:
 @pytest.mark.parametrize(
     ("field", "typed", "sentence"),
     [
-        ("new.name", "Web", "String should match pattern"),
-        ("new.name", "../web", "String should match pattern"),
+        ("new.name", "Web", "Small letters, digits and hyphens, at most 32. Small"),
+        ("new.name", "../web", "Small letters, digits and hyphens, at most 32. Small"),
         ("new.name", "", "Field required."),
         ("new.name", "demo", "There is a machine called demo."),
         (

@@ -15,7 +15,14 @@ import pytest
 
 from examples.console.library import DAY_SECONDS, Library
 from examples.console.middleware import MOST
-from tests.console.browser import PATIENCE, Browser, create, delete, do
+from tests.console.browser import (
+    PATIENCE,
+    Browser,
+    answer_to_the_first_part,
+    create,
+    delete,
+    do,
+)
 from tests.console.running import BOB, RunningConsole, signed_in
 
 
@@ -244,6 +251,19 @@ def test_what_is_refused_leaves_nothing(
     upload(uploader, place, name, content)
     uploader.require(413 if name == "large" else 422, why)
     assert sorted(folder(host).rglob("*")) == before
+
+
+@pytest.mark.parametrize("fields", [{}, {"csrf_token": "of another site"}])
+def test_a_large_file_of_another_sites_form_is_refused_before_it_is_read(
+    host: RunningConsole, uploader: Browser, fields: dict[str, str]
+) -> None:
+    answer = answer_to_the_first_part(uploader, f"{host.url}/images/upload?place=disks", fields)
+    assert answer == "HTTP/1.1 403"
+
+
+def test_an_upload_that_is_no_form_is_refused(host: RunningConsole, uploader: Browser) -> None:
+    answer = httpx.post(f"{host.url}/images/upload?place=disks", cookies=uploader.cookies)
+    assert answer.status_code == 422
 
 
 def test_a_file_is_never_replaced(host: RunningConsole, uploader: Browser) -> None:

@@ -67,6 +67,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
         (Search(text="PANIC"), 1),
         (Search(text="only an admin"), 1),
         (Search(text="%"), 0),
+        (Search(text="pan\0ic"), 1),
         (Search(begin=NOW - timedelta(days=3), end=NOW - timedelta(hours=1)), 2),
         (Search(only_refused=True), 1),
         (Search(before=3), 2),

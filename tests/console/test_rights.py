@@ -140,6 +140,18 @@ def test_events_of_other_machines_are_not_found_or_exported(
     assert "fresh" not in sam.text
 
 
+def test_an_act_on_a_machine_that_the_user_may_not_view_is_in_the_trail(
+    strict: RunningConsole, sam: Browser
+) -> None:
+    sam.open("/")
+    sam.post("/machines/nobody/stop", {"csrf_token": sam.field("csrf_token"), "confirmed": "yes"})
+    sam.require(404, "There is no such machine.")
+    with signed_in(strict) as alice:
+        alice.open("/events?text=nobody/stop&refused=true", sees="Sam Some")
+        assert "Tried to call POST /machines/nobody/stop." in alice.text
+        assert "There is no such machine." in alice.text
+
+
 # Who may do what: strangers learn nothing, viewers change nothing, by every route there is
 
 
