@@ -68,8 +68,7 @@ async def upload(visit: AVisit, host: AHost, place: Place) -> Response:
                 await asyncio.to_thread(host.library.add, place, name, file.file)
         return Done(f"Uploaded {name} to the {place}: {size} bytes.")
 
-    log = EventLog("", host.records)
-    if failure := await recorded(log, f"upload to the {place}", act):
+    if failure := await recorded(EventLog("", host.records), f"upload to the {place}", act):
         return await _page(visit, host, failure=failure)
     return RedirectResponse("/images?done=Uploaded.", 303)
 

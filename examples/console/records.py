@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS events (
     is_call INTEGER NOT NULL, address TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_of_machine ON events (machine_id, id);
+CREATE INDEX IF NOT EXISTS acts_of_machine ON events (machine_id, id) WHERE NOT is_call;
 CREATE INDEX IF NOT EXISTS events_by_name ON events (machine, id);
 CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
 CREATE INDEX IF NOT EXISTS events_by_user ON events (sub, id);

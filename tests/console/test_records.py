@@ -228,6 +228,37 @@ def test_a_text_is_found_by_an_index(records: Records) -> None:
         assert len(records.events(Search(text=text), 10)) == count, text
 
 
+def hundreds_of_steps(records: Records, search: Search) -> int:
+    """What SQLite does for a search, in hundreds of its instructions."""
+    steps: list[None] = []
+    reader = records._database.reader()
+    reader.set_progress_handler(lambda: steps.append(None), 100)
+    records.events(search, 5)
+    reader.set_progress_handler(None, 0)
+    return len(steps)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        Search(machine_id="web"),
+        Search(machine_id="web", calls=False),
+        Search(machine="web"),
+        Search(text="an act"),
+    ],
+)
+def test_a_guest_that_calls_again_and_again_slows_no_search_down(
+    records: Records, search: Search
+) -> None:
+    records.add_event(replace(event("An act."), machine_id="web"))
+    call = replace(event("Called calendar.internal."), machine_id="web", is_call=True)
+    for _ in range(3000):
+        records.add_event(call)
+    records.settle()
+    assert hundreds_of_steps(records, search) < 20
+    assert hundreds_of_steps(records, Search(person="nobody")) > 200  # it looks at every event
+
+
 async def test_the_text_of_an_action_is_found_as_it_ended(records: Records) -> None:
     number = await records.begin_event(event("Wants to stop."))
     records.finish_event(number, "Stopped.", "", "web", "grace: 5").result(PATIENCE)
