@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 
 from examples.console.account import User
 from examples.console.creating import WAYS
-from examples.console.events import EventLog, on_behalf_of, person
+from examples.console.events import EventLog, person, work_for
 from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import monitors_of
-from fastapi_oidc import OIDC, Caller, Code, OIDCError
+from fastapi_oidc import OIDC, Code, OIDCError
 
 LONGEST_PATH: Final = 200
 """The characters of a path that an event has."""
@@ -26,12 +26,9 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
 
     async def oidc_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, OIDCError)
-        session = await oidc.get_session(request) if error.status == 403 else None
-        if session is not None:
-            await _record(request, session.identity, error.public_text)
-        elif error.code is Code.ACCESS_TOKEN_SCOPE:
-            caller: Caller[User] = await request.app.state.api.caller(request)
-            await _record(request, caller.identity, error.public_text)
+        if getattr(request.state, "told", None) is not error:  # it comes again if it is raised
+            request.state.told = error
+            await _note(request, oidc, error)
         is_page = "text/html" in request.headers.get("accept", "")
         is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
         if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
@@ -43,8 +40,7 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if request.method not in ("GET", "HEAD") and person().sub:
-            log = EventLog("", monitors_of(request).records)
-            await log.add(_tried(request), str(error.detail))
+            await _record(request, str(error.detail))
         if request.url.path.startswith("/api/"):
             return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
         heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
@@ -54,17 +50,21 @@ def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
     app.add_exception_handler(HTTPException, http_error)
 
 
-async def _record(request: Request, user: User, why: str) -> None:
-    """Record what a signed-in user was refused, as an event of the machine if there is one."""
-    monitor = _monitor(request, user)
+async def _note(request: Request, oidc: OIDC[User], error: OIDCError) -> None:
+    """Record what a signed-in user was refused."""
+    session = await oidc.get_session(request) if error.status == 403 else None
+    user: User | None = session.identity if session is not None else None
+    if error.code is Code.ACCESS_TOKEN_SCOPE:
+        user = (await request.app.state.api.caller(request)).identity
+    if user is not None:
+        work_for(user.person)
+        await _record(request, error.public_text, _monitor(request, user))
+
+
+async def _record(request: Request, why: str, monitor: Monitor | None = None) -> None:
+    """Record what the current user was refused, as an event of the machine if there is one."""
     log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
-    with on_behalf_of(user.person):
-        await log.add(_tried(request), why)
-
-
-def _tried(request: Request) -> str:
-    """What an event says of a request that was refused."""
-    return f"Tried to call {request.method} {request.url.path[:LONGEST_PATH]}."
+    await log.add(f"Tried to call {request.method} {request.url.path[:LONGEST_PATH]}.", why)
 
 
 def _monitor(request: Request, user: User) -> Monitor | None:

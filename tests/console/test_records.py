@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -336,6 +337,10 @@ def test_what_is_refused_by_any_route_is_in_the_trail(
         assert bob.status == 403
         bob.open(f"/events?text={path}&refused=true")
         assert what in bob.text
+        script = {"accept": "application/json"}
+        httpx.post(host.url + path, headers=script, cookies=bob.cookies)
+        bob.open(f"/events?text={path}&refused=true")
+        assert "(2 times)" in bob.text
 
 
 def test_a_sign_in_has_the_name_that_the_user_had_last(records: Records) -> None:
