@@ -43,7 +43,8 @@ async def carry_out(
         item = change.item_of(form)
         return Done(f"{change.done.removesuffix('.')}: {item}." if item else change.done, detail)
 
-    if not user.may(change.right, monitor.name):
+    names = monitor.name, form.get(change.leads_on, "").strip() or monitor.name
+    if not all(user.may(change.right, name) for name in names):
         await monitor.events.add(f"Tried to {change.verb}.", change.not_yours)
         return Failure(403, change.not_yours)
     if (operation := monitor.operation) is not None:
@@ -98,9 +99,6 @@ def parse(change: Change, form: Texts) -> Parsed:
     return parsed
 
 
-NOTHING_SHOWN: Final = ""
-
-
 @dataclass(frozen=True, slots=True)
 class PageState:
     """The state of a machine that a page shows since `at`, which its forms carry.
@@ -124,7 +122,7 @@ class PageState:
         try:
             return cls(state, run, values, datetime.fromisoformat(at).astimezone(UTC))
         except (ValueError, OverflowError):
-            return cls(NOTHING_SHOWN, "")
+            return cls("", "")
 
 
 def fingerprint(change: Change, machine: Machine, item: str) -> str:
@@ -156,7 +154,7 @@ def changed_meanwhile(
 
 
 def _of_state(monitor: Monitor, state: str, page: PageState) -> str:
-    if page.state == NOTHING_SHOWN:
+    if not page.state:
         return f"Nothing was done: no page asked for it. {monitor.name} is {state}."
     if state == page.state:
         changed = f"{monitor.name} has been started anew since this page was made."

@@ -110,6 +110,16 @@ def test_the_rights_are_those_of_the_pages(house: RunningConsole, program: Progr
         assert f"Tried to {CHANGES['delete'].verb}. just now program" in alice.text
 
 
+def test_an_admin_of_some_machines_clones_only_to_their_names(program: Program) -> None:
+    admin, wanted = program("admin:demo*"), {"clone.taps": "eth0=tap8"}
+    refused = admin.post("/machines/demo/clone", json={"clone.name": "other", **wanted})
+    assert refused.status_code == 403
+    made = admin.post("/machines/demo/clone", json={"clone.name": "demo-of-mine", **wanted})
+    assert made.status_code == 204, made.text
+    for act in ("stop", "delete"):
+        assert admin.post(f"/machines/demo-of-mine/{act}").status_code == 204
+
+
 def test_tokens_need_their_scope_and_strangers_learn_nothing(
     house: RunningConsole, program: Program
 ) -> None:
