@@ -296,8 +296,9 @@ class RequestContext(OwnRequest):
         return list({change.name: change for change in changes}.values())
 
     def is_own_cookie(self, header: bytes) -> bool:
-        """Whether a `Set-Cookie` header is one of the session cookie."""
-        return self._runtime is not None and header.startswith(self._runtime.cookie + b"=")
+        """Whether a `Set-Cookie` header is one of the session cookie, also without its prefix."""
+        name = b"" if self._runtime is None else self._runtime.cookie
+        return header.partition(b"=")[0] in (name, name.removeprefix(b"__Host-"))
 
     @property
     def depends_on_cookies(self) -> bool:
