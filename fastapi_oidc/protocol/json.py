@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isinf
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic_core import from_json
 from typing_extensions import TypeAliasType
 
-JSON = TypeAliasType("JSON", "bool | int | float | str | list[JSON] | dict[str, JSON] | None")
+if TYPE_CHECKING:  # Pyright loses the recursion of a TypeAliasType, depending on the order of files
+    JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+else:
+    JSON = TypeAliasType("JSON", "bool | int | float | str | list[JSON] | dict[str, JSON] | None")
 """Any JSON value. Texts have no lone surrogates."""
 
 Claims: TypeAlias = Mapping[str, JSON]
