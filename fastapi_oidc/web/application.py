@@ -127,11 +127,8 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
         )
     is_trusted = headers.get("origin") in context.runtime.trusted_origins
-    if (
-        code is Code.SESSION_REQUIRED
-        and headers.get("sec-fetch-site") == "cross-site"
-        and is_trusted
-    ):
+    is_elsewhere = headers.get("sec-fetch-site") == "cross-site"
+    if code is Code.SESSION_REQUIRED and is_elsewhere and is_trusted:
         context.party.announcer.advise(
             "trusted_origins",
             f"a page of {shown(headers.get('origin'))} has no session here, because browsers send "
