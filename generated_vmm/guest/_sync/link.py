@@ -98,10 +98,10 @@ class Link:
         connection = self._open(deadline or self._soon())
         try:
             for part in chain([head], parts):
-                with failures(self.what, operation):
-                    send(connection, part, deadline or self._soon())
                 if not connection.is_quiet():  # the agent refuses it, and responds early
                     break
+                with failures(self.what, operation):
+                    send(connection, part, deadline or self._soon())
             answer, is_whole = AnswerParser(LARGEST_ANSWER), False
             while not is_whole:
                 with failures(self.what, operation):
