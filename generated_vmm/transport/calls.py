@@ -100,11 +100,6 @@ def unreachable(reason: object, *, permanent: bool = False) -> CallFailed:
     return CallFailed(VmmConnectionError, reason, sent=False, permanent=permanent)
 
 
-def closed() -> CallFailed:
-    """The client was closed before the call."""
-    return unreachable("the client is closed", permanent=True)
-
-
 def lost(reason: object) -> CallFailed:
     """The connection ended before the response was complete."""
     return CallFailed(VmmConnectionError, reason, sent=True)

@@ -1,4 +1,4 @@
-"""A unix-socket connection that never blocks, and the slot in which a process stores it."""
+"""A unix-socket connection that never blocks, and the paths that one can have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from generated_vmm.transport.calls import closed, unreachable
+from generated_vmm.transport.calls import unreachable
 
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
 FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
@@ -56,48 +56,6 @@ class Connection:
         self.socket.close()
 
     start_over = close
-
-
-class ConnectionSlot:
-    """The one connection of a channel, idle or in use by a call.
-
-    A call that pops it from `_idle` owns it without a lock: a signal handler may close the slot at
-    any moment.
-    """
-
-    def __init__(self) -> None:
-        self.is_closed = False
-        self._idle: list[Connection] = []
-
-    def take(self) -> Connection:
-        """The idle connection if it is usable, else one that is not open yet.
-
-        The caller owns it until it puts it back. Raises `CallFailed` if there can be none.
-        """
-        if self.is_closed:
-            raise closed()
-        if (idle := popped(self._idle)) is not None:
-            if idle.is_quiet():
-                return idle
-            idle.close()
-        try:
-            return Connection()
-        except OSError as error:
-            raise unreachable(error) from error
-
-    def put_back(self, connection: Connection, *, keep: bool) -> None:
-        """Stores the connection for the next call, or closes it."""
-        if not keep:
-            return connection.close()
-        self._idle.append(connection)
-        if self.is_closed:  # since the call took the connection
-            self.close()
-
-    def close(self) -> None:
-        """Closes the idle connection; a connection in use is closed when it is put back."""
-        self.is_closed = True
-        if (idle := popped(self._idle)) is not None:
-            idle.close()
 
 
 def popped(items: list[Item]) -> Item | None:

@@ -9,11 +9,10 @@ from functools import lru_cache
 import httptools
 
 from generated_vmm.operation import Operation
-from generated_vmm.transport.calls import HttpAnswer, lost, unreadable
+from generated_vmm.transport.calls import lost, unreadable
 
 DEFAULT_MAX_ANSWER_BYTES = 1_048_576
 RECEIVE_BYTES = 65_536
-FAULT = b'{"fault_message"'
 LENGTHS = {b"content-length", b"transfer-encoding"}
 PATH = re.compile(r"/[!-~]*")  # the characters of a request line, RFC 9112 3.2
 
@@ -44,19 +43,10 @@ def _request_head(method: str, path: str) -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode("ascii")
 
 
-def may_be_kept(answer: HttpAnswer) -> bool:
-    """Whether the connection can be used again after this response, as far as its status says.
-
-    The monitor's HTTP layer reads the rest of a request it refused as the next request, so only
-    a success or a fault of the monitor itself (`fault_message`) leaves the connection usable.
-    """
-    return answer.status_code < 300 or answer.content.startswith(FAULT)
-
-
 class AnswerParser:
     """Collects one final response; interim (1xx) responses before it are skipped.
 
-    `status_code`, `headers`, `content` and `reusable` are valid once `feed` has returned true.
+    `status_code`, `headers` and `content` are valid once `feed` has returned true.
     `feed` raises `CallFailed` for bytes that are no response.
     """
 
@@ -65,7 +55,6 @@ class AnswerParser:
         self._max_bytes = self._limit = max_bytes
         self._received = 0
         self._complete = False
-        self._in_step = False
         self._body: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
         self.status_code = 0
@@ -82,11 +71,6 @@ class AnswerParser:
             self._limit = self._received + self._max_bytes
         return part
 
-    @property
-    def reusable(self) -> bool:
-        """Whether the connection may carry another call."""
-        return self._in_step and may_be_kept(self)
-
     def feed(self, received: bytes) -> bool:
         """Takes the next bytes, none at the end of the stream; true once the response is whole."""
         if not received:
@@ -100,7 +84,6 @@ class AnswerParser:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
                 raise _of_a_handler(error, handled) or unreadable(_reason(error)) from error
-            self._in_step = False  # bytes after the response
         if self._complete:
             del self._parser  # it refers back to self: freed now, not by the garbage collector
         return self._complete
@@ -133,7 +116,6 @@ class AnswerParser:
     def on_headers_complete(self) -> None:
         """The status line and all headers have been read."""
         self.status_code = self._parser.get_status_code()
-        self._in_step = self._parser.should_keep_alive()
 
     def on_body(self, part: bytes) -> None:
         """The next part of the body."""

@@ -29,7 +29,7 @@ class AsyncSender:
         return settings.value_of(operation, answer)
 
     async def close(self) -> None:
-        """Closes the connection."""
+        """Closes the channel."""
         await self.channel.close()
 
 

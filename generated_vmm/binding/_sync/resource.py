@@ -30,7 +30,7 @@ class Sender:
         return settings.value_of(operation, answer)
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Closes the channel."""
         self.channel.close()
 
 

@@ -1,4 +1,4 @@
-"""The client: its connection and limits, and the members that need several operations."""
+"""The client: its channel and limits, and the members that need several operations."""
 
 from __future__ import annotations
 
@@ -37,13 +37,11 @@ NO_VSOCK = (
 class AsyncVmmClient(AsyncMonitorApi, Context):
     """Controls the microVM of the monitor that listens on a unix socket.
 
-    The first call opens a connection, which later calls use too. `timeout` is for a whole call, in
-    seconds, None for no limit; with the default, `snapshot.create` may take 300 s. A body over
-    `max_body_bytes` is refused before it is sent; reading stops when a response exceeds
-    `max_answer_bytes`. `transport` is a channel in place of the connection, for tests or a
-    proxy. Calls raise `VmmError`.
-    Tasks of one event loop may share a client; their calls take turns. A forked child that uses the
-    client opens a connection of its own.
+    Each call has a connection of its own. `timeout` is for a whole call, in seconds, None for no
+    limit; with the default, `snapshot.create` may take 300 s. A body over `max_body_bytes` is
+    refused before it is sent; reading stops when a response exceeds `max_answer_bytes`. `transport`
+    is a channel in place of the connections, for tests or a proxy. Calls raise `VmmError`. Tasks of
+    one event loop may share a client; their calls take turns.
     """
 
     def __init__(
@@ -76,11 +74,11 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connection, also for clients made with `with_options`; later calls fail."""
+        """Closes the channel, also for clients made with `with_options`; later calls fail."""
         await self._sender.close()
 
     def with_options(self, *, timeout: float | None) -> Self:
-        """The same client with another timeout in seconds; both share the connection."""
+        """The same client with another timeout in seconds; both share the channel."""
         return self._with(timeout=timeout)
 
     def _with(self, **members: Any) -> Self:

@@ -1,5 +1,5 @@
 # Derived from `generated_vmm/transport/_async/unix.py` by `make codegen`. Do not edit.
-"""Calls over one persistent unix-socket connection."""
+"""Calls over unix-socket connections, of which each call has its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from generated_vmm.transport.connection import (
     FULL_QUEUE_PAUSE,
     Connect,
     Connection,
-    ConnectionSlot,
     connect_to,
     start_over_in_children,
 )
@@ -33,12 +32,11 @@ from generated_vmm.transport.http import (
 
 
 class UnixChannel:
-    """Sends operations to a unix socket, one at a time, over a persistent connection.
+    """Sends operations to a unix socket, one at a time, each over a connection of its own.
 
-    An operation is sent at most once. `max_answer_bytes` limits a response with its headers.
-    Threads may share a channel; a forked child opens a connection of its own. A
-    call that fails closes the connection, so that its response never reaches another call.
-    `connect` replaces the connecting of a socket to `socket_path`.
+    So a response never reaches another call. An operation is sent at most once. `max_answer_bytes`
+    limits a response with its headers. Threads may share a channel. `connect`
+    replaces the connecting of a socket to `socket_path`.
     """
 
     def __init__(
@@ -50,7 +48,7 @@ class UnixChannel:
         self._connect = connect or partial(connect_to, socket_path)
         self._max_answer_bytes = max_answer_bytes
         self._lock = Lock()
-        self._slot = ConnectionSlot()
+        self._is_closed = False
         start_over_in_children(self)
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
@@ -61,30 +59,32 @@ class UnixChannel:
         request, deadline = request_bytes(operation), deadline_after(seconds)
         held = self._lock.acquire(deadline)
         if held is None:
-            raise late("another call held the connection", sent=False)
+            raise late("another call did not end", sent=False)
         try:
-            connection, keep = self._slot.take(), False
+            connection = self._new_connection()
             try:
-                if not connection.is_open:
-                    open_until(deadline, connection, self._connect)
-                answer = answered(connection, request, deadline, self._max_answer_bytes)
-                keep = answer.reusable
-                return answer
+                open_until(deadline, connection, self._connect)
+                return answered(connection, request, deadline, self._max_answer_bytes)
             finally:
-                self._slot.put_back(connection, keep=keep)
+                connection.close()
         finally:
             held.release()
+
+    def _new_connection(self) -> Connection:
+        if self._is_closed:
+            raise unreachable("the client is closed", permanent=True)
+        try:
+            return Connection()
+        except OSError as error:
+            raise unreachable(error) from error
 
     def start_over(self) -> None:
         """Leaves the lock to the process that this one was forked from."""
         self._lock = Lock()
 
     def close(self) -> None:
-        """Closes the connection once the current call has ended; later calls fail.
-
-        It does not wait for that call: a signal handler may close in the middle of it.
-        """
-        self._slot.close()
+        """Later calls fail. It does not wait for the current call."""
+        self._is_closed = True
 
 
 def open_until(deadline: float, connection: Connection, connect: Connect) -> None:

@@ -3,82 +3,17 @@
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from generated_vmm import AsyncVmmClient, VmmClient, VmmConnectionError
-from tests.vmm.facade.conftest import Run, Serve, result_of
+from generated_vmm import VmmClient, VmmConnectionError
+from tests.vmm.facade.conftest import Serve
 from tests.vmm.forking import echo, echo_of, forked, open_sockets
 from tests.vmm.scripted import Wire, answer
 from tests.vmm.transport.test_time import one_signal
-
-T = TypeVar("T")
-
-
-@pytest.fixture(params=[VmmClient, AsyncVmmClient])
-def run(request: pytest.FixtureRequest, socket_path: Path) -> Iterator[Run]:
-    """Calls through one client, of each kind, each async one in an event loop of its own.
-
-    A process must not go on in the loop of its parent: the two would share its epoll.
-    """
-    client = request.param(socket_path)
-
-    def run(call: Callable[[VmmClient], T], *, timeout: float | None = 5.0) -> T:
-        return result_of(lambda: call(client.with_options(timeout=timeout)))
-
-    yield run
-    result_of(client.close)
-
-
-def test_a_child_that_closes_the_client_closes_nothing_of_its_parent(
-    run: Run, serve: Serve
-) -> None:
-    server = serve(echo)
-    run(lambda vm: vm.send(echo_of("/before")))
-    forked(lambda: run(lambda vm: vm.close())).result()
-    assert run(lambda vm: vm.send(echo_of("/after"))) == b"/after"
-    assert len(server.connections) == 1
-
-
-def test_a_child_holds_no_copy_of_the_connection(run: Run, serve: Serve) -> None:
-    serve(echo)
-    before = open_sockets()
-    run(lambda vm: vm.send(echo_of("/before")))
-    ours_and_the_servers = open_sockets() - before
-    assert len(ours_and_the_servers) >= 2
-    left = forked(open_sockets).result()
-    assert isinstance(left, set)
-    assert len(ours_and_the_servers - left) == 1
-
-
-def test_a_grandchild_starts_over_too(run: Run, serve: Serve) -> None:
-    server = serve(echo)
-
-    def call(path: str) -> bytes:
-        return run(lambda vm: vm.send(echo_of(path)))
-
-    def child() -> object:
-        return call("/child"), forked(lambda: call("/grandchild")).result(), call("/child/again")
-
-    assert call("/parent") == b"/parent"
-    assert forked(child).result() == (b"/child", b"/grandchild", b"/child/again")
-    assert call("/parent/again") == b"/parent/again"
-    assert len(server.connections) == 3
-
-
-def test_a_client_that_was_closed_before_stays_closed(run: Run) -> None:
-    run(lambda vm: vm.close())
-
-    def child() -> str:
-        with pytest.raises(VmmConnectionError) as caught:
-            run(lambda vm: vm.pause())
-        return str(caught.value)
-
-    assert "the client is closed" in str(forked(child).result())
 
 
 class Held:
@@ -103,7 +38,7 @@ def held() -> Iterator[Held]:
     server.finish.set()
 
 
-def test_a_turn_that_another_thread_has_is_not_inherited(
+def test_a_turn_and_a_connection_that_another_thread_has_are_not_inherited(
     serve: Serve, socket_path: Path, held: Held
 ) -> None:
     serve(held.play)

@@ -1,4 +1,4 @@
-"""Answers in every shape that a server may send, each to the end of the call after it."""
+"""Answers in every shape that a server may send, and the calls after them."""
 
 import contextlib
 import itertools
@@ -15,7 +15,6 @@ from tests.vmm.transport.conftest import Call, Serve, fails
 
 CHUNKED = b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n3\r\n,2]\r\n0\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\nServer: x\r\n\r\n"
-LAYER_ERROR = answer(400, b'{ "error": "bad\nAll previous unanswered requests will be dropped." }')
 
 READABLE = {
     "no content, no length": (NO_CONTENT, 204, b""),
@@ -28,6 +27,8 @@ READABLE = {
         400,
         b'{"fault_message":"no"}',
     ),
+    "bytes after the response": (OK + b"{}", 200, b"{}"),
+    "a second answer behind it": (OK + NO_CONTENT, 200, b"{}"),
 }
 UNREADABLE = {
     "no HTTP": b"SSH-2.0-OpenSSH_9.9\r\n",
@@ -52,27 +53,6 @@ CUT = {
     "in a chunk": b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}",
     "after an interim answer": INTERIM,
 }
-OUT_OF_STEP = {
-    "the HTTP layer's error": LAYER_ERROR,
-    "an error without a body": b"HTTP/1.1 500 \r\nContent-Length: 0\r\n\r\n",
-    "an error as text": answer(503, b"Too many"),
-    "a choice": answer(300, b"{}"),
-    "bytes after the response": OK + b"{}",
-    "a second answer behind it": OK + OK,
-    "Connection: close": b"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
-    "HTTP/1.0": b"HTTP/1.0 200 \r\nContent-Length: 2\r\n\r\n{}",
-}
-
-
-def first_then_ok(first: bytes) -> Play:
-    """The first request of each connection is answered with `first`."""
-
-    def play(wire: Wire) -> None:
-        wire.request()
-        wire.send(first)
-        wire.answer_all()
-
-    return play
 
 
 def first_bad_then_ok(first: bytes, *, cut: bool = False) -> Play:
@@ -91,24 +71,11 @@ def first_bad_then_ok(first: bytes, *, cut: bool = False) -> Play:
 
 
 @pytest.mark.parametrize(("sent", "status", "body"), READABLE.values(), ids=READABLE)
-def test_a_readable_answer_keeps_the_connection(
-    call: Call, serve: Serve, sent: bytes, status: int, body: bytes
-) -> None:
-    server = serve(first_then_ok(sent))
-    response = call()
-    assert (response.status_code, response.content) == (status, body)
-    assert call().content == b"{}"
-    assert len(server.connections) == 1
-
-
-@pytest.mark.parametrize("sent", OUT_OF_STEP.values(), ids=OUT_OF_STEP)
-def test_an_answer_that_leaves_the_connection_in_doubt_is_its_last(
-    call: Call, serve: Serve, sent: bytes
-) -> None:
-    server = serve(first_then_ok(sent))
-    first = call()
-    assert first.status_code == int(sent[9:12])
-    assert call().status_code == first.status_code
+def test_a_readable_answer(call: Call, serve: Serve, sent: bytes, status: int, body: bytes) -> None:
+    server = serve(lambda wire: wire.answer_all(sent))
+    for _ in range(2):
+        response = call()
+        assert (response.status_code, response.content) == (status, body)
     assert len(server.connections) == 2
 
 
@@ -183,11 +150,11 @@ ANSWERS = [
 ]
 
 
-def read(parts: list[bytes]) -> tuple[int, bytes, list[tuple[bytes, bytes]], bool]:
+def read(parts: list[bytes]) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
     parser = AnswerParser(10_000)
     complete = [parser.feed(part) for part in parts]
     assert complete == [False] * (len(parts) - 1) + [True]
-    return parser.status_code, parser.content, parser.headers, parser.reusable
+    return parser.status_code, parser.content, parser.headers
 
 
 @given(st.sampled_from(ANSWERS), st.data())

