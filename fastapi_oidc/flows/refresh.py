@@ -347,9 +347,8 @@ def _is_final(run: _Run, error: OIDCError) -> bool:
     if isinstance(error, SessionError):
         return not error.is_outage
     if isinstance(error, ProtocolViolation):
-        # A key may sign before it is published (OpenID Connect Core 10.1.1). A clock that is
-        # behind does not end the session: a process with a correct clock accepts the response.
-        return error.code is not Code.JWS_KEY_MISSING and not error.is_early
+        # A process with a correct clock accepts the response.
+        return not error.is_early
     if isinstance(error, RefusedRequest):
         refusals = run.party.refreshes.refusals_of(run.live.session) + 1
         return refusals >= REFUSALS_BEFORE_END and run.party.has_expired(run.live.session)
