@@ -102,8 +102,6 @@ class Monitor(Context):
             self._place.require_user()
             self._owner.take()
             self._prepare()
-            if "config_file" in self._place.settings:
-                self._owner.say("binding")
             self._owner.say("start")
             self._reached(Phase.TAKEN)
             return self._responding(self._place.settings.get("timeout", 10.0))
@@ -129,7 +127,7 @@ class Monitor(Context):
             raise self._owner.not_started(what) from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
-            note_socket(self._owner, deadline)
+            note_socket(self._owner)
         self._client = MonitorClient(self._owner)
         return self
 
