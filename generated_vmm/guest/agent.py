@@ -51,6 +51,7 @@ MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
 GROUP_HAS_ENDED = errno.ENOENT, errno.ENODEV  # the last: after it was opened
+FOREVER = float("inf")
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -153,12 +154,6 @@ class Group:
             if self.path:
                 put(f"{HOME}/cgroup.threads", "0")
 
-    def processes(self) -> list[int]:
-        """The numbers of its threads, by which a signal reaches their processes."""
-        with contextlib.suppress(OSError), open(f"{self.path}/cgroup.threads") as threads:
-            return [int(line) for line in threads]
-        return []
-
     def is_gone(self) -> bool:
         """Removes it, unless it has processes."""
         try:
@@ -168,14 +163,14 @@ class Group:
         return True
 
     def kill(self) -> None:
-        """Ends its processes, and removes it."""
+        """Ends its processes by the numbers of their threads, and removes it."""
         with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
             put(f"{self.path}/cgroup.freeze", "1")
         deadline = time.monotonic() + 5
         while not self.is_gone() and time.monotonic() < deadline:
-            with contextlib.suppress(ProcessLookupError):
-                for pid in self.processes():
-                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError), open(f"{self.path}/cgroup.threads") as threads:
+                for line in threads:
+                    os.kill(int(line), signal.SIGKILL)
             time.sleep(0.0002)
 
     def freeze(self, wanted: bool) -> None:
@@ -219,38 +214,7 @@ def end_groups(name: str) -> None:
         group.kill()
 
 
-# What happens: one thread waits for it
-
-EVENTS = select.epoll()
-HANDLERS: dict[int, Callable[[], object]] = {}
-
-
-def watch(end: int, handler: Callable[[], object], event: int = select.EPOLLIN) -> None:
-    """Calls the handler while there is something to read from, or room to write to, an end."""
-    if end not in HANDLERS:
-        EVENTS.register(end, event)
-    HANDLERS[end] = handler
-
-
-def unwatch(end: int) -> None:
-    """Ends what `watch` has begun, before the end is closed."""
-    if HANDLERS.pop(end, None):
-        EVENTS.unregister(end)
-
-
-def follow() -> None:
-    """Calls handlers for ever. A handler does not wait, and there may be nothing to do for it."""
-    while True:
-        for end, _ in EVENTS.poll():
-            HANDLERS.get(end, int)()
-
-
 # Programs
-
-
-def resize(terminal: int, size: dict[str, int]) -> None:
-    """Sets the size of a terminal, which signals its program."""
-    fcntl.ioctl(terminal, TIOCSWINSZ, struct.pack("HHHH", size["rows"], size["columns"], 0, 0))
 
 
 def as_user(name: str) -> tuple[dict[str, str], dict[str, Any]]:
@@ -272,41 +236,32 @@ def account(name: str) -> pwd.struct_passwd:
 
 
 class Program:
-    """A program, the last bytes of its output, and every process that it leaves behind.
+    """A program with the last bytes of its output, and the thread that starts and follows it.
 
-    While output that no host has acknowledged fills the replay, the agent reads no more of it, and
-    the program waits.
+    While output that no host has acknowledged fills the replay, nobody reads more of it, and the
+    program waits. The fields change under `news`, on which requests wait.
     """
 
     def __init__(self, name: str, spec: dict[str, Any]) -> None:
         self.name, self.spec, self.terminal = name, spec, spec.get("terminal")
         self.news = threading.Condition()
-        self.input: IO[bytes] | None = None
-        self.outlets: dict[IO[bytes], str] = {}
+        self.outlets: dict[int, str] = {}
         self.frames: list[tuple[int, str, bytes]] = []  # each with its position
         self.end = self.acknowledged = self.input_bytes = 0
-        self.pending, self.is_closing = b"", False  # of the input
+        self.input: int | None = None
         self.returncode: int | None = None
         self.timed_out = self.is_full = False
         self.group, self.ends = Group.make(), contextlib.ExitStack()
-        self.ended = threading.Event()
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.group.kill)
-            undo.enter_context(self.ends)
-            self.child = undo.enter_context(self._start())
-            undo.callback(self.kill)
-            self.exited = os.pidfd_open(self.child.pid)
-            self.ends.callback(os.close, self.exited)
-            if "timeout_ms" in spec:  # nobody waits until this thread runs
-                _thread.start_new_thread(self._limit, (spec["timeout_ms"] / 1000,))
-            undo.pop_all()
-        with self.news:
-            for end in filter(None, (*self.outlets, self.input)):
-                os.set_blocking(end.fileno(), False)
-                with contextlib.suppress(OSError):  # a terminal
-                    fcntl.fcntl(end, F_SETPIPE_SZ, PART)
-            self._flow()
-            watch(self.exited, self._finish)
+        try:
+            self.ends.callback(self.group.is_gone)
+            self.child = self.ends.enter_context(self._start())
+            self.ends.callback(self.child.kill)  # nothing happens after its end
+            self.events = self._watch()
+            _thread.start_new_thread(self._follow, ())
+        except BaseException:
+            self.group.kill()
+            self.ends.close()
+            raise
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Starts the program; a shell becomes it if it has limits or a terminal."""
@@ -321,47 +276,84 @@ class Program:
         if steps:
             args = ["/bin/sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh", *args]
         with self.group.entered():
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 args, 0, None, into, out, out, cwd=spec.get("cwd"), start_new_session=True,
                 env={**os.environ, **environment, **(spec.get("env") or {})}, **options,
             )  # fmt: skip
-        if child.stdout and child.stderr:
-            self.input, self.outlets = child.stdin, {child.stdout: "stdout", child.stderr: "stderr"}
-        return child
 
     def _open_terminal(self, user: int) -> int:
-        """Opens both ends of a terminal, and returns that of the program, which stays open here.
+        """Opens a terminal, and returns the end of the program, which stays open here.
 
         Else there would be moments without any, which end the terminal.
         """
         outer, inner = os.openpty()
-        self.ends.callback(os.close, inner)
-        self.outer = self.ends.enter_context(os.fdopen(outer, "rb", 0))
-        self.input = self.ends.enter_context(os.fdopen(os.dup(outer), "wb", 0))
-        self.outlets = {self.outer: "stdout"}
-        resize(outer, self.spec["terminal"])
+        self.outlets, self.input = {outer: "stdout"}, os.dup(outer)
+        for end in (outer, inner, self.input):
+            self.ends.callback(os.close, end)
+        self.resize(self.spec["terminal"])
         os.fchown(inner, user, -1)
         return inner
 
-    # For the thread that follows.
+    def _watch(self) -> select.epoll:
+        """Each event is told once, until it is asked for again."""
+        if (child := self.child).stdout and child.stderr:
+            self.outlets = {child.stdout.fileno(): "stdout", child.stderr.fileno(): "stderr"}
+            self.input = child.stdin.fileno() if child.stdin else None
+        events, exited = self.ends.enter_context(select.epoll()), os.pidfd_open(child.pid)
+        self.ends.callback(os.close, exited)
+        for end in filter(None, (exited, *self.outlets, self.input)):
+            os.set_blocking(end, False)
+            with contextlib.suppress(OSError):  # no pipe
+                fcntl.fcntl(end, F_SETPIPE_SZ, PART)
+            events.register(end, select.EPOLLIN | select.EPOLLONESHOT)
+        return events
 
-    def _read(self, outlet: Any) -> bool:
-        """Takes what an outlet has now; false if that is nothing."""
-        with self.news:
-            data: bytes | None = outlet.read(PART)  # None if there is nothing
-            if data == b"":
-                self._leave(outlet)
-            elif data and self.returncode is None:
+    def _follow(self) -> None:
+        """Moves bytes until the end; then what others write to pipes is read and dropped.
+
+        So they do not wait for ever.
+        """
+        ends_at = time.monotonic() + self.spec.get("timeout_ms", FOREVER) / 1000
+        with self.ends:
+            while self.returncode is None or self.outlets:
+                left = None if ends_at == FOREVER else max(0, ends_at - time.monotonic())
+                happened = {end for end, _ in self.events.poll(left)}
+                with self.news:
+                    for outlet in happened & self.outlets.keys():
+                        self._read(outlet)
+                    if self.returncode is None and self.child.poll() is not None:
+                        self._finish()
+                    self._flow()
+                    is_late = self.returncode is None and time.monotonic() >= ends_at
+                    self.timed_out |= is_late
+                    self.news.notify_all()
+                if is_late:
+                    ends_at = FOREVER
+                    self.kill()
+
+    def _read(self, outlet: int) -> None:
+        """Takes what an outlet has now."""
+        with contextlib.suppress(BlockingIOError):
+            if not (data := os.read(outlet, PART)):
+                del self.outlets[outlet]
+            elif self.returncode is None:
                 self.frames.append((self.end, self.outlets[outlet], data))
                 self.end += len(data)
-                self._flow()
-                self.news.notify_all()
-            return bool(data)
 
-    def _leave(self, outlet: IO[bytes]) -> None:
-        unwatch(outlet.fileno())
-        outlet.close()
-        del self.outlets[outlet]
+    def _finish(self) -> None:
+        """The program has ended: what there is now is the rest of its output."""
+        for _ in range(32):  # a pipe needs one turn
+            for outlet in list(self.outlets):
+                self._read(outlet)
+        if self.terminal:
+            self.outlets.clear()
+        self._close_input()
+        self.returncode = self.child.returncode
+
+    def _close_input(self) -> None:
+        if self.input is not None and self.child.stdin:
+            self.child.stdin.close()
+        self.input = None
 
     def _flow(self) -> None:
         """Drops output that was read, and reads more unless that which was not fills the replay."""
@@ -371,69 +363,8 @@ class Program:
             del self.frames[0]
         unread = self.end - self.acknowledged
         self.is_full = unread >= REPLAY or len(self.frames) > MOST_FRAMES
-        for outlet in self.outlets:
-            if not self.is_full or self.returncode is not None:
-                watch(outlet.fileno(), functools.partial(self._read, outlet))
-            else:
-                unwatch(outlet.fileno())
-
-    def _feed(self) -> bool:
-        """Writes the input that is pending, and closes the input after the last.
-
-        False if the program reads no more, and the input is dropped.
-        """
-        with self.news:
-            if self.input is None:
-                return False
-            try:
-                self.pending, is_read = self.pending[self.input.write(self.pending) or 0 :], True
-            except OSError:
-                self.pending, self.is_closing, is_read = b"", True, False
-            if self.pending:
-                watch(self.input.fileno(), self._feed, select.EPOLLOUT)
-            elif self.is_closing:
-                self._close_input()
-            else:
-                unwatch(self.input.fileno())
-            self.news.notify_all()
-            return is_read
-
-    def _close_input(self) -> None:
-        if self.input is not None:
-            unwatch(self.input.fileno())
-            self.input.close()
-        self.input = None
-
-    def _finish(self) -> None:
-        """The program has ended: what there is now is the rest of its output.
-
-        What others write to pipes later is read, too, so that they do not wait for ever.
-        """
-        with self.news:
-            if self.child.poll() is None:  # the event was of another program's end
-                return
-            for outlet in list(self.outlets):
-                any(not self._read(outlet) for _ in range(32))
-                if self.terminal:
-                    self._leave(outlet)
-            self.returncode = self.child.returncode
-            self.ended.set()
-            self._close_input()
-            unwatch(self.exited)
-            self.ends.close()
-            self._flow()
-            self.news.notify_all()
-        self.group.is_gone()
-
-    def _limit(self, seconds: float) -> None:
-        if not self.ended.wait(seconds):
-            self._expire()
-
-    def _expire(self) -> None:
-        with self.news:
-            self.timed_out = self.child.poll() is None
-        if self.timed_out:
-            self.kill()
+        for outlet in self.outlets if not self.is_full or self.returncode is not None else ():
+            self.events.modify(outlet, select.EPOLLIN | select.EPOLLONESHOT)
 
     # For hosts, from any thread.
 
@@ -444,22 +375,23 @@ class Program:
             "args": [word[:ARGUMENT] for word in self.spec["args"][:ARGUMENTS]],
             "returncode": self.returncode, "timed_out": self.timed_out,
             "output_bytes": self.end, "input_bytes": self.input_bytes,
-            "takes_input": self.input is not None and not self.is_closing,
+            "takes_input": self.input is not None,
         }  # fmt: skip
 
     def exchange(self, body: dict[str, Any], seconds: float) -> dict[str, object]:
         """Takes input, and returns the output from an offset on: all before it is acknowledged.
 
-        Waits until all input is taken or the replay is full; without input, until there is output.
+        Waits until some input is taken or the replay is full; without input, until there is output.
         Without both, it waits for the end.
         """
-        offset, given = body.get("offset"), base64.b64decode(body.get("data", ""))
+        offset, data = body.get("offset"), base64.b64decode(body.get("data", ""))
         with self.news:
-            if not 0 <= (offset or 0) <= self.end:
-                raise Refused(409, "no_such_offset", f"the output has {self.end} bytes")
+            for name, most in (("offset", self.end), ("input_offset", self.input_bytes)):
+                if not 0 <= body.get(name, 0) <= most:
+                    raise Refused(409, "no_such_offset", f"the {name} is at most {most}")
             self.acknowledged = max(self.acknowledged, offset or 0)
             self._flow()
-            self.news.wait_for(lambda: self._takes(given, body) or self._has_news(body), seconds)
+            self.news.wait_for(lambda: self._takes(data, body) or self._has_news(body), seconds)
             return self._output(self.end if offset is None else offset)
 
     def _has_news(self, body: dict[str, Any]) -> bool:
@@ -478,20 +410,26 @@ class Program:
         lost = begin - offset
         return {"frames": found, "lost_bytes": lost, "next_offset": at, "program": self.view()}
 
-    def _takes(self, given: bytes, body: dict[str, Any]) -> bool:
-        """Takes input once all before it is written; bytes that it has are not written again."""
-        if (position := body.get("input_offset")) is None:
+    def _takes(self, data: bytes, body: dict[str, Any]) -> bool:
+        """Writes what the program takes now; bytes that it has are not written again.
+
+        False without input, and if the program takes nothing before the next event.
+        """
+        if self.input is None or "input_offset" not in body:
+            return "input_offset" in body
+        rest, is_last = data[self.input_bytes - body["input_offset"] :], body.get("close", False)
+        end = b"\x04\x04" if is_last and self.terminal else b""  # the first one ends a line
+        try:
+            count = os.write(self.input, rest + end)
+        except BlockingIOError:
+            self.events.modify(self.input, select.EPOLLOUT | select.EPOLLONESHOT)
             return False
-        if not 0 <= position <= self.input_bytes:
-            raise Refused(409, "no_such_offset", f"the input has {self.input_bytes} bytes")
-        if self.pending or self.input is None:
-            return not self.pending
-        rest, self.is_closing = given[self.input_bytes - position :], body.get("close", False)
-        count = len(rest)
-        if self.terminal and self.is_closing:
-            rest += b"\x04\x04"  # the first one ends a line that has begun
-        self.pending = rest
-        self.input_bytes += count if self._feed() else 0
+        except OSError:  # the program reads no more
+            self._close_input()
+            return True
+        self.input_bytes += min(count, len(rest))
+        if is_last and count == len(rest + end):
+            self._close_input()
         return True
 
     def resize(self, size: dict[str, int]) -> None:
@@ -499,8 +437,9 @@ class Program:
         with self.news:
             if not self.terminal:
                 raise Refused(409, "no_terminal", f"{self.name} has no terminal")
-            if not self.outer.closed:
-                resize(self.outer.fileno(), size)
+            for outlet in self.outlets:  # none after the end
+                data = struct.pack("HHHH", size["rows"], size["columns"], 0, 0)
+                fcntl.ioctl(outlet, TIOCSWINSZ, data)
 
     def signal(self, number: int) -> None:
         """Signals the process group; SIGKILL ends every process that the program has started."""
@@ -605,37 +544,41 @@ class Programs:
 # Files
 
 
-def beside(target: bytes) -> bytes:
-    """A new name in the folder of another one."""
-    return os.path.join(os.path.dirname(target), b".guest-" + os.urandom(8).hex().encode())
-
-
 @contextlib.contextmanager
-def replacing(path: bytes, mode: str = "", owner: str = "") -> Iterator[BinaryIO]:
-    """A file that takes the place of another one when it is whole, by default with its owner."""
+def replacing(path: bytes) -> Iterator[bytes]:
+    """A name for what takes the place of a path when it is whole; nobody else reads it before."""
     target = os.path.realpath(path)
-    temporary = beside(target)
-    before = os.stat(target) if os.path.exists(target) else None
+    private = os.path.join(os.path.dirname(target), b".guest-" + os.urandom(8).hex().encode())
+    os.mkdir(private, 0o700)
+    try:
+        yield private + b"/new"
+        os.rename(private + b"/new", target)
+    finally:
+        try:
+            os.rmdir(private)
+        except OSError:  # a part of it is there
+            subprocess.run(["rm", "-rf", private])
+
+
+def replace_file(path: bytes, parts: Iterable[bytes], mode: str = "", owner: str = "") -> None:
+    """Writes a file as a whole, by default with the mode and owner of the one before."""
+    before = os.stat(path) if os.path.exists(path) else None
     if before and not stat.S_ISREG(before.st_mode):
         number = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EINVAL
         raise OSError(number, os.strerror(number))
-    try:
-        with open(temporary, "xb", opener=opened) as file:
-            yield file
-            file.flush()
-            ids = (before.st_uid, before.st_gid) if before else (-1, -1)
-            os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
-            default = stat.S_IMODE(before.st_mode) if before else 0o644
-            os.fchmod(file.fileno(), int(mode, 8) if mode else default)  # fchown clears bits
-        os.replace(temporary, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+    with replacing(path) as new, open(new, "xb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()  # a later write clears bits of the mode, as fchown does
+        ids = (before.st_uid, before.st_gid) if before else (-1, -1)
+        os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
+        default = stat.S_IMODE(before.st_mode) if before else 0o644
+        os.fchmod(file.fileno(), int(mode, 8) if mode else default)
 
 
 def opened(path: str, flags: int) -> int:
-    """An opener that does not wait for a pipe, and makes files that nobody else can read."""
-    return os.open(path, flags | os.O_NONBLOCK, 0o600)
+    """An opener that does not wait for a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def owner_of(owner: str) -> tuple[int, int]:
@@ -646,22 +589,13 @@ def owner_of(owner: str) -> tuple[int, int]:
     return user.pw_uid, user.pw_gid
 
 
-UNPACK = """[ -e "$1" ] && exec tar -C "$1" -xpof -
-trap 'cut_off=1' TERM
-mkdir -m 700 "$2" && mkdir -m 755 "$2/new" && tar -C "$2/new" -xpof - && [ ! "$cut_off" ] &&
-    mv "$2/new" "$1"
-status=$?
-rm -rf "$2"
-exit $status
-"""  # nobody else reads the new one before it is whole
-
-
 @contextlib.contextmanager
-def tool(*args: str | bytes, stdin: int = subprocess.DEVNULL) -> Iterator[Any]:
-    """A program of the guest's system; raises OSError with what it said if it fails."""
+def tar(folder: bytes, *options: str) -> Iterator[Any]:
+    """The guest's own tar in a folder; raises OSError with what it said if it fails."""
+    pipe, environment = subprocess.PIPE, {**os.environ, "LC_ALL": "C"}
+    command: list[str | bytes] = ["tar", "-C", folder, *options]
     with open(os.memfd_create("said"), "rb") as said:
-        ends, environment = (stdin, subprocess.PIPE, said), {**os.environ, "LC_ALL": "C"}
-        with subprocess.Popen(args, 0, None, *ends, env=environment) as child:
+        with subprocess.Popen(command, 0, None, pipe, pipe, said, env=environment) as child:
             try:
                 yield child
             except BrokenPipeError:  # it has failed, and says why
@@ -676,18 +610,19 @@ def tool(*args: str | bytes, stdin: int = subprocess.DEVNULL) -> Iterator[Any]:
         raise OSError(number, f"{os.strerror(number)} ({text})")
 
 
+def unpack(folder: bytes, parts: Iterable[bytes]) -> None:
+    """Unpacks a tar stream into a folder that is there."""
+    with tar(folder, "-xpof", "-") as child:
+        for part in parts:
+            child.stdin.write(part)
+
+
 # The machine
 
 HOST_KEYS = """
 cd /etc/ssh && rm -f ssh_host_*_key ssh_host_*_key.pub && ssh-keygen -A
 systemctl --no-block try-restart ssh.service sshd.service
 """  # A server that is held cannot end before it runs again: nobody waits for its restart.
-
-
-def write_text(path: bytes, text: str) -> None:
-    """Replaces a file of the system."""
-    with replacing(path) as file:
-        file.write(text.encode())
 
 
 def reseed(seed: str) -> None:
@@ -701,7 +636,7 @@ def reseed(seed: str) -> None:
 def set_hostname(name: str) -> None:
     """The name of the machine, now and after a reboot."""
     socket.sethostname(name)
-    write_text(b"/etc/hostname", f"{name}\n")
+    replace_file(b"/etc/hostname", [f"{name}\n".encode()])
 
 
 def renew_host_keys(wanted: bool) -> None:
@@ -713,7 +648,7 @@ def renew_host_keys(wanted: bool) -> None:
 RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps need randomness
     "seed": reseed,
     "unix_ns": lambda nanoseconds: time.clock_settime_ns(time.CLOCK_REALTIME, nanoseconds),
-    "machine_id": lambda name: write_text(b"/etc/machine-id", f"{name}\n"),
+    "machine_id": lambda name: replace_file(b"/etc/machine-id", [f"{name}\n".encode()]),
     "hostname": set_hostname,
     "host_keys": renew_host_keys,
 }
@@ -723,6 +658,8 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
 EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
 QUERY = "wait_ms", "mode", "owner"
+HEAD = re.compile(rb"([A-Z]+) (/[^ ?]*)\??([^ ]*) HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*\r\n")
+LENGTH = re.compile(rb"(?i)\ncontent-length: *(\d+)\r")
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
@@ -738,37 +675,30 @@ def has_gone(host: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-class Link(threading.Thread):
-    """One connection of a host, and its requests one after the other."""
+class Request:
+    """The one request of a connection, and the response."""
 
     def __init__(self, link: socket.socket) -> None:
-        super().__init__(daemon=True)
         self.link = link
-        self.parts: Iterator[bytes] = iter(())
         self.query: dict[str, str] = {}
-        self.goes_on, self.has_replied = True, False
+        self.has_replied = False
 
-    def run(self) -> None:
-        """Answers requests until the host goes away."""
-        ended = contextlib.suppress(OSError, ValueError)
-        with ended, self.link, self.link.makefile("rb") as self.file:
-            while self.goes_on:
-                self._answer_one()
+    def serve(self) -> None:
+        """Carries the request out, unless it is cut off before."""
+        with contextlib.suppress(OSError, ValueError), self.link, self.link.makefile("rb") as file:
+            head = file.readline()
+            while not head.endswith(b"\n\r\n") and (line := file.readline()):
+                head += line
+            if found := HEAD.fullmatch(head):
+                length = LENGTH.search(head)
+                self.parts = self._parts(file, int(length[1]) if length else 0)
+                self._answer(*(each.decode("ascii") for each in found.groups()))
 
-    def _answer_one(self) -> None:
-        method, target, _ = self.file.readline().decode("ascii").split(" ", 2)
-        head = b"\n"
-        while not head.endswith(b"\n\r\n"):
-            if not (line := self.file.readline()):
-                raise ValueError("no end of the head")
-            head += line
-        length = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
-        self.parts = self._parts(int(length[1]) if length else 0)
-        path, _, query = target.partition("?")
-        self.query, self.has_replied = dict(parse_qsl(query)), False
+    def _answer(self, method: str, path: str, query: str) -> None:
         try:
+            self.query = dict(parse_qsl(query))
             require_known(self.query, QUERY)
-            value = self._answer(method, path)
+            value = self._call(method, path)
             if not self.has_replied:
                 self._reply(200, {} if value is None else value)
         except Exception as error:
@@ -778,16 +708,16 @@ class Link(threading.Thread):
         for _ in self.parts:  # of a body that was refused
             pass
 
-    def _answer(self, method: str, path: str) -> object:
+    def _call(self, method: str, path: str) -> object:
         for known, pattern, handler in ROUTES:
             if method == known and (found := re.fullmatch(pattern, path)):
                 return handler(self, *map(unquote, found.groups()))
         raise Refused(501, "unknown", f"version {VERSION} does not know {method} {path}")
 
-    def _parts(self, size: int) -> Iterator[bytes]:
-        """The body of a request in parts. Raises ConnectionResetError if it is cut off."""
+    def _parts(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        """The body in parts. Raises ConnectionResetError if it is cut off."""
         while size > 0:
-            if not (data := self.file.read(min(PART, size))):
+            if not (data := file.read(min(PART, size))):
                 raise ConnectionResetError(errno.ECONNRESET, "the request is cut off")
             size -= len(data)
             yield data
@@ -806,7 +736,12 @@ class Link(threading.Thread):
     def _begin(self, status: int, *headers: str, body: bytes = b"") -> None:
         """Replies with a head, and the first bytes of the body."""
         self.has_replied = True
-        head = (f"HTTP/1.1 {status} -", f"Agent-Version: {VERSION}", *headers, "\r\n")
+        head = (
+            f"HTTP/1.1 {status} -",
+            f"Agent-Version: {VERSION}",
+            *headers,
+            "Connection: close\r\n\r\n",
+        )
         self.link.sendall("\r\n".join(head).encode() + body)
 
     def _reply(self, status: int, value: object) -> None:
@@ -862,24 +797,24 @@ class Link(threading.Thread):
 
     def write_file(self, path: str) -> None:
         """Replaces a file as a whole."""
-        with replacing(unquote_to_bytes(path), **self.query) as file:
-            for part in self.parts:
-                file.write(part)
+        replace_file(unquote_to_bytes(path), self.parts, **self.query)
 
     def read_folder(self, path: str) -> None:
         """A folder as a tar stream, which is cut off if tar fails."""
         folder = unquote_to_bytes(path)
         os.listdir(folder)  # raises what is wrong with it, before the response begins
-        with tool("tar", "-C", folder, "-cf", "-", ".") as child:
+        with tar(folder, "-cf", "-", ".") as child:
             self._stream(child.stdout.read(PART), child.stdout)
         self.link.sendall(LAST_CHUNK)
 
     def write_folder(self, path: str) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
-        target = os.path.realpath(unquote_to_bytes(path))
-        with tool("sh", "-c", UNPACK, "sh", target, beside(target), stdin=subprocess.PIPE) as child:
-            for part in self.parts:
-                child.stdin.write(part)
+        folder = unquote_to_bytes(path)
+        if os.path.exists(folder):
+            return unpack(folder, self.parts)
+        with replacing(folder) as new:
+            os.mkdir(new, 0o755)
+            unpack(new, self.parts)
 
     def connect_port(self, number: str) -> None:
         """Joins this connection to a port of the guest's own address."""
@@ -887,7 +822,6 @@ class Link(threading.Thread):
             port = socket.create_connection(("127.0.0.1", int(number)))
         except ConnectionRefusedError:
             port = socket.create_connection(("::1", int(number)))
-        self.goes_on = False
         self._begin(200)
         with port:
             ends = port, self.link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
@@ -930,15 +864,15 @@ PATH = "/([^/]+)"
 ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
     ("GET", "/agent", lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}),
     ("GET", "/programs", lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
-    ("PUT", f"/programs{PATH}", Link.start_program),
-    ("PATCH", f"/programs{PATH}", Link.exchange),
-    ("GET", f"/stat{PATH}", Link.stat_file),
-    ("GET", f"/files{PATH}", Link.read_file),
-    ("PUT", f"/files{PATH}", Link.write_file),
-    ("GET", f"/folders{PATH}", Link.read_folder),
-    ("PUT", f"/folders{PATH}", Link.write_folder),
-    ("GET", r"/ports/(\d+)", Link.connect_port),
-    ("PUT", "/identity", Link.renew),
+    ("PUT", f"/programs{PATH}", Request.start_program),
+    ("PATCH", f"/programs{PATH}", Request.exchange),
+    ("GET", f"/stat{PATH}", Request.stat_file),
+    ("GET", f"/files{PATH}", Request.read_file),
+    ("PUT", f"/files{PATH}", Request.write_file),
+    ("GET", f"/folders{PATH}", Request.read_folder),
+    ("PUT", f"/folders{PATH}", Request.write_folder),
+    ("GET", r"/ports/(\d+)", Request.connect_port),
+    ("PUT", "/identity", Request.renew),
     ("PUT", "/hold", lambda _: PROGRAMS.hold()),
     ("DELETE", "/hold", lambda _: PROGRAMS.release()),
 )
@@ -966,9 +900,15 @@ def accept(listener: socket.socket) -> None:
     if ISOLATED and address[0] != HOST_CID:  # a program in the guest
         return link.close()
     try:
-        Link(link).start()
+        _thread.start_new_thread(Request(link).serve, ())
     except RuntimeError:  # no thread is left for it
         link.close()
+
+
+def listen(listener: socket.socket) -> None:
+    """Answers hosts for ever."""
+    while True:
+        accept(listener)
 
 
 def main(where: str) -> None:
@@ -979,8 +919,6 @@ def main(where: str) -> None:
     signal.set_wakeup_fd(stopping)  # whichever thread gets the signal
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    for end in [stopped] if where.isdecimal() else [stopped, 0]:
-        watch(end, sys.exit)
     listener = listener_for(where)
     ISOLATED = listener.family == socket.AF_VSOCK
     if not os.access(f"{HOME or '/none'}/cgroup.threads", os.W_OK):
@@ -988,16 +926,13 @@ def main(where: str) -> None:
     if ISOLATED:
         end_groups(NAMES)  # of an agent before this one
     PROGRAMS.release()
-    listener.setblocking(False)
-    watch(listener.fileno(), lambda: accept(listener))
+    _thread.start_new_thread(listen, (listener,))
     print("agent: listening", flush=True)
-    try:
-        follow()
-    finally:
-        PROGRAMS.lock.acquire()  # nothing starts any more
-        for program in PROGRAMS.known.values():
-            program.kill()
-        end_groups(GROUP_NAME)
+    select.select([stopped] if where.isdecimal() else [stopped, 0], [], [])
+    PROGRAMS.lock.acquire()  # nothing starts any more
+    for program in PROGRAMS.known.values():
+        program.kill()
+    end_groups(GROUP_NAME)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ mount_at tmpfs /tmp
 mount_at cgroup2 /sys/fs/cgroup
 ip link set lo up 2>/dev/null
 modprobe vmw_vsock_virtio_transport 2>/dev/null
-ulimit -n 65536 # a program takes six
+ulimit -n 65536 # a program takes five
 while :; do
     python3 -S /usr/lib/guest-agent/agent.py
     sleep 1

@@ -89,10 +89,10 @@ class AsyncProgram:
         return self._state.returncode is not None and self.offset >= self._state.output_bytes
 
     async def write(self, data: bytes) -> None:
-        """Writes to the program's input, and waits until the agent has taken all.
+        """Writes to the program's input, and waits until all is in its pipe, or its terminal.
 
-        The agent takes 256 KiB at once, and more when the program has them. Raises BrokenPipeError
-        if the program reads no more.
+        A pipe has room for 256 KiB that the program has not read. Raises BrokenPipeError if the
+        program reads no more.
         """
         rest = memoryview(data)
         while rest:

@@ -66,7 +66,7 @@ def exchange_with_program(
 ) -> Operation[models.ProgramOutput]:
     """Tell a program something, and wait some time for its news: that it has output after the
     offset,
-    that it takes the input, or that it has ended.
+    that it takes input, or that it has ended.
 
 
     PATCH /programs/{program_id}.

@@ -1,12 +1,10 @@
 """The real agent as a process of this host, and both halves of its client."""
 
 import asyncio
-import functools
 import inspect
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -111,11 +109,4 @@ def sync_guest(running: Agent) -> Iterator[Guest]:
 def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
     """Programs of this process, without control groups."""
     monkeypatch.setattr(agent, "HOME", "")
-    following()
     return agent.Programs()
-
-
-@functools.cache
-def following() -> None:
-    """Follows the programs of this process."""
-    threading.Thread(target=agent.follow, daemon=True).start()

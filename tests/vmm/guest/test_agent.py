@@ -245,7 +245,7 @@ def test_a_program_whose_host_has_gone_before_it_starts_does_not_start(
     spec = b'{"args": ["sleep", "60"]}'
     host.send(b"PUT /programs/one HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(spec), spec))
     host.close()
-    agent.Link(guest).run()
+    agent.Request(guest).serve()
     assert programs.known == {}
 
 

@@ -9,6 +9,7 @@ import socket
 import stat
 import tarfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import DEFAULT, Mock
@@ -17,7 +18,7 @@ import pytest
 
 from generated_vmm.guest import Guest, agent
 from generated_vmm.guest._generated.models import TerminalSizeFields
-from tests.vmm.guest.conftest import Agent, following
+from tests.vmm.guest.conftest import Agent
 from tests.vmm.guest.test_programs import gone, in_groups
 
 BUSY = OSError(errno.EBUSY, "Device or resource busy")
@@ -62,13 +63,16 @@ def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
 # The end
 
 
-def test_a_program_that_ends_in_its_last_moment_is_not_late(programs: agent.Programs) -> None:
-    program = programs.start("one", {"args": ["true"], "timeout_ms": 60_000})
-    with program.news:  # nobody has seen its end
-        os.waitid(os.P_PID, program.child.pid, os.WEXITED | os.WNOWAIT)
-        program._expire()
-    assert not program.timed_out
+def test_a_program_that_ends_in_its_last_moment_is_not_late(
+    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, follow = threading.Event(), agent.Program._follow
+    monkeypatch.setattr(agent.Program, "_follow", lambda program: ended.wait() and follow(program))
+    program = programs.start("one", {"args": ["true"], "timeout_ms": 0.001})
+    os.waitid(os.P_PID, program.child.pid, os.WEXITED | os.WNOWAIT)
+    ended.set()
     assert program.exchange({}, 10)["program"] == program.view() | {"returncode": 0}
+    assert not program.timed_out
 
 
 def test_a_terminal_lives_until_its_program_ends(programs: agent.Programs) -> None:
@@ -164,12 +168,14 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     spec = {"args": ["sh", "-c", "stty raw -echo; echo; sleep 60"], "terminal": TERMINAL}
     program = programs.start("one", spec)
     program.exchange({"offset": 0}, 10)
-    program.exchange(given(0, bytes(1_000_000)), 0)
-    asked = threading.Thread(target=program.exchange, args=(given(1_000_000, b"x"), 60))
+    taken = -1
+    while taken < program.input_bytes:
+        taken = program.input_bytes
+        program.exchange(given(taken, bytes(100_000)), 0.1)
+    asked = threading.Thread(target=program.exchange, args=(given(taken, b"x"), 60))
     asked.start()
     program.resize({"rows": 7, "columns": 7})
-    assert program.pending
-    assert program.input_bytes == 1_000_000
+    assert program.input_bytes == taken
     program.kill()
     asked.join()
 
@@ -199,10 +205,14 @@ def test_a_terminals_input_may_end_within_a_line(guest: Guest) -> None:
 
 
 def test_nobody_else_reads_a_file_before_it_is_whole(tmp_path: Path) -> None:
-    with agent.replacing(os.fsencode(tmp_path / "file"), mode="0644"):
-        (temporary,) = tmp_path.iterdir()
-        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o644
+    def parts() -> Iterator[bytes]:
+        (private,) = tmp_path.iterdir()
+        assert stat.S_IMODE(private.stat().st_mode) == 0o700
+        yield b"x"
+
+    agent.replace_file(os.fsencode(tmp_path / "file"), parts(), mode="0644")
+    (file,) = tmp_path.iterdir()
+    assert (file.name, stat.S_IMODE(file.stat().st_mode)) == ("file", 0o644)
 
 
 def test_nobody_else_reads_a_folder_before_it_is_whole(tmp_path: Path, guest: Guest) -> None:
@@ -242,19 +252,20 @@ class Exhausted(socket.socket):
 def test_an_agent_without_descriptors_or_threads_serves_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts = [Mock(side_effect=RuntimeError("can't start new thread"))]
-    start = agent.Link.start
-    monkeypatch.setattr(agent.Link, "start", lambda link: starts.pop()() if starts else start(link))
-    following()
+    fault = RuntimeError("can't start new thread")
+    start = Mock(wraps=_thread.start_new_thread, side_effect=[fault, DEFAULT])
+    monkeypatch.setattr(_thread, "start_new_thread", start)
     with Exhausted(socket.AF_UNIX) as listener:
         listener.errors = [OSError(errno.EMFILE, "Too many open files")]
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        agent.watch(listener.fileno(), lambda: agent.accept(listener))
+        hosts = [threading.Thread(target=agent.accept, args=(listener,)) for _ in range(3)]
+        for host in hosts:
+            host.start()
         with Guest(tmp_path / "s", port=None) as guest:
             assert guest.info().version == agent.VERSION
-        agent.unwatch(listener.fileno())
-    assert starts == []
+        for host in hosts:
+            host.join()
 
 
 # What it tells

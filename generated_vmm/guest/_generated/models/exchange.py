@@ -32,10 +32,12 @@ class Exchange(ApiModel):
     data: str | None = Field(
         default=None,
         description=(
-            "Input, in base64. The agent takes all of it, or none of it if the time ends before."
+            "Input, in base64. The program takes some of it, or none if the time ends "
+            "before: `input_bytes` tells how much."
         ),
     )
-    """Input, in base64. The agent takes all of it, or none of it if the time ends before."""
+    """Input, in base64. The program takes some of it, or none if the time ends before:
+    `input_bytes` tells how much."""
 
     close: bool | None = Field(default=None, description="Whether this input is the last.")
     """Whether this input is the last."""
