@@ -88,8 +88,10 @@ window.addEventListener('pageshow', (event) => event.persisted && location.reloa
  * A page that is seen asks for one thing at a time, and one that is hidden for nothing: a browser has six connections for
  * all of its windows.
  */
-/** @type {{act: () => Promise<number>, next: number}[]} */
+/** @type {{act: () => Promise<number>, next: number, read: number}[]} */
 const looks = []
+/** @type {typeof looks[0] | undefined} */
+let looking
 let wake = () => {}
 
 /**
@@ -97,7 +99,7 @@ let wake = () => {}
  * @param {() => Promise<number>} act
  */
 function look(act) {
-  looks.push({ act, next: 0 })
+  looks.push({ act, next: 0, read: Date.now() })
 }
 
 /** Look again at once. */
@@ -110,6 +112,7 @@ async function live() {
   for (;;) {
     const busy = document.hidden || document.querySelector('[aria-busy="true"]:not(.drop *)')
     const due = busy ? undefined : looks.find((one) => one.next <= Date.now())
+    looking = due
     if (due) due.next = Date.now() + (await due.act().catch(() => WATCH_EVERY))
     else await new Promise((done) => { wake = () => done(undefined); setTimeout(done, QUICK / 2) })
   }
@@ -142,10 +145,12 @@ function answered() {
   delete document.body.dataset.silent
 }
 
-/** The page says as of when it is true: what it shows was read at this moment. */
+/** The page says as of when all of it is true: the part that was read longest ago counts. */
 function drawn() {
+  if (looking) looking.read = Date.now()
+  const moment = new Date(Math.min(...looks.map(({ read }) => read)))
   for (const time of document.querySelectorAll('time[data-asof]')) {
-    time.setAttribute('datetime', new Date().toISOString())
+    time.setAttribute('datetime', moment.toISOString())
     localise(time)
   }
 }
