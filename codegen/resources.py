@@ -40,7 +40,7 @@ from typing import Any, Literal, Unpack, overload
 
 from pydantic import JsonValue
 
-from generated_vmm.binding import Fields, as_model, require_id
+from generated_vmm.binding import Fields, as_model, for_each_id, require_id
 from generated_vmm.binding._async.resource import AsyncResource
 from generated_vmm.unsupported import unsupported
 
@@ -63,6 +63,7 @@ PART = '''
 '''
 
 DEVICE = '''
+    @for_each_id
     def {step}(self, {id}: str) -> {name}:
         """{words}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,6 +12,7 @@ from generated_vmm.model import Body
 
 Fields: TypeAlias = Mapping[str, object]
 Model = TypeVar("Model", bound=Body)
+Method = TypeVar("Method", bound=Callable[..., object])
 
 ID = re.compile(r"[A-Za-z0-9_]+")
 
@@ -21,6 +22,18 @@ def require_id(name: str, value: object) -> str:
     if not isinstance(value, str) or ID.fullmatch(value) is None:
         raise ValueError(f"{name} {value!r} may only have letters, digits and underscores")
     return value
+
+
+def for_each_id(method: Method) -> Method:
+    """A method that takes an id: `vm.drive.set(...)` is told that it comes first."""
+    part = f'{method.__name__}("...")'
+
+    def without_id(*_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{part} needs the id: vm.{part}.set(...), where vm is the client")
+
+    for call in ("set", "update", "get"):
+        setattr(method, call, without_id)
+    return method
 
 
 def as_model(

@@ -1,37 +1,75 @@
-"""What calls of other clients are here."""
+"""What calls of other clients and libraries are here."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Final, NoReturn
+from typing import Final
 
-_STARTS, _ENDS = 'vm.action("InstanceStart")', 'vm.action("SendCtrlAltDel"), or Monitor.stop()'
-_HERE: Final = {
-    "start": _STARTS,
-    "start_instance": _STARTS,
-    "instance_start": _STARTS,
-    "stop": _ENDS,
-    "shutdown": _ENDS,
+CLIENT: Final = {
+    "start start_instance instance_start": 'vm.action("InstanceStart")',
+    "stop shutdown": 'vm.action("SendCtrlAltDel"), or Monitor.stop()',
     "kill": "Monitor.kill() of generated_vmm.process",
     "create_snapshot": "vm.snapshot.create(...)",
     "load_snapshot": "vm.snapshot.load(...)",
-    "add_drive": 'vm.drive("name").set(...)',
-    "add_network_interface": 'vm.network_interface("eth0").set(...)',
+    "drives add_drive": 'vm.drive("name").set(...)',
+    "network_interfaces add_network_interface": 'vm.network_interface("eth0").set(...)',
     "info": "vm.get_instance_info()",
     "version": "vm.get_version()",
     "metrics_path": "vm.metrics.set(...)",
-    "drives": 'vm.drive("name").set(...)',
-    "network_interfaces": 'vm.network_interface("eth0").set(...)',
     "boot_args": 'vm.boot_source.set(kernel_image_path="...", boot_args="...")',
 }
-
-
-def no_member(client: object, name: str) -> NoReturn:
-    """Raise AttributeError, with the call that does what `name` does elsewhere."""
-    hint = f": {_HERE[name]}, where vm is the client" if name in _HERE else ""
-    kind = type(client).__name__
-    raise AttributeError(f"{kind} has no member {name!r}{hint}", name=name, obj=client)
+MONITOR: Final = {
+    "boot pause resume action drive network_interface snapshot": "monitor.client.{}",
+    "shutdown terminate close": "monitor.stop()",
+    "console stdout output": "monitor.serial",
+    "guest": "Guest(monitor)",
+    "poll is_alive is_running": "monitor.returncode is None",
+}
+GUEST: Final = {
+    "exec execute popen Popen call check_call": "guest.run([...]), or guest.start([...])",
+    "shell system": 'guest.run(["sh", "-c", "..."])',
+    "check_output": "guest.run([...], check=True).stdout",
+    "copy copy_to upload put push": 'guest.path("/file").write_from(open("file", "rb"))',
+    "copy_from download get pull fetch": 'guest.path("/file").read_into(open("file", "wb"))',
+    "read read_file open": 'guest.path("/file").read_bytes()',
+    "write write_file": 'guest.path("/file").write_bytes(...)',
+    "mkdir remove chmod listdir": 'guest.run(["mkdir", "/folder"]), as in a shell',
+    "ping is_ready": "guest.wait_until_ready()",
+}
+PATH: Final = {
+    "read_text": "read_bytes().decode()",
+    "write_text": "write_bytes(text.encode())",
+    "open": "read_bytes(), read_into(file), write_bytes(data) or write_from(file)",
+    "is_file is_dir is_symlink lstat": "stat().kind",
+    "mkdir unlink rmdir rename replace chmod touch iterdir glob symlink_to": (
+        'guest.run(["mkdir", path]), as in a shell'
+    ),
+    "name stem suffix parent parts joinpath": "PurePosixPath(str(path)).{}",
+}
+PROGRAM: Final = {
+    "stdout stderr read readline": "program.output(), or program.communicate()",
+    "stdin": "program.write(data), program.close_input()",
+    "stop close": "program.terminate()",
+    "exit_code exitcode status": "program.returncode",
+    "is_running is_alive": "program.poll() is None",
+}
+MACHINE: Final = {
+    "boot run": "machine.start()",
+    "reboot restart": "machine.stop(), then machine.start()",
+    "shutdown kill terminate": "machine.stop(grace=...)",
+    "status is_running": "machine.state()",
+    "destroy remove": "machine.delete()",
+    "config configuration": "machine.definition.configuration",
+    "drive network_interface action": "machine.client.{}",
+    "update set": "machine.change(...), or machine.edit(definition)",
+}
+MACHINES: Final = {
+    "list machines values": "machines.all()",
+    "add new make": "machines.create(name, definition)",
+    "delete remove start stop": "machines.find(name).{}()",
+    "names keys items": "[machine.name for machine in machines.all()]",
+}
 
 
 def require_socket_path(path: object) -> str:

@@ -10,7 +10,7 @@ from typing import Unpack, overload
 
 from pydantic import JsonValue
 
-from generated_vmm.binding import Fields, as_model, require_id
+from generated_vmm.binding import Fields, as_model, for_each_id, require_id
 from generated_vmm.binding._async.resource import AsyncResource
 
 from .. import models, operations
@@ -636,6 +636,7 @@ class AsyncMonitorApi(AsyncResource):
         """A custom CPU template; its possible fields depend on the host's architecture."""
         return AsyncCpuConfigResource(self._sender, *self._ids)
 
+    @for_each_id
     def drive(self, drive_id: str) -> AsyncDriveResource:
         """One block device.
 
@@ -643,6 +644,7 @@ class AsyncMonitorApi(AsyncResource):
         """
         return AsyncDriveResource(self._sender, *self._ids, require_id("drive_id", drive_id))
 
+    @for_each_id
     def pmem(self, id: str) -> AsyncPmemResource:
         """One persistent memory device.
 
@@ -685,6 +687,7 @@ class AsyncMonitorApi(AsyncResource):
         """Memory that can be hotplugged after the start."""
         return AsyncHotplugMemoryResource(self._sender, *self._ids)
 
+    @for_each_id
     def network_interface(self, iface_id: str) -> AsyncNetworkInterfaceResource:
         """One network interface.
 

@@ -10,7 +10,7 @@ from typing import Unpack, overload
 
 from pydantic import JsonValue
 
-from generated_vmm.binding import Fields, as_model, require_id
+from generated_vmm.binding import Fields, as_model, for_each_id, require_id
 from generated_vmm.binding._sync.resource import Resource
 
 from .. import models, operations
@@ -612,6 +612,7 @@ class MonitorApi(Resource):
         """A custom CPU template; its possible fields depend on the host's architecture."""
         return CpuConfigResource(self._sender, *self._ids)
 
+    @for_each_id
     def drive(self, drive_id: str) -> DriveResource:
         """One block device.
 
@@ -619,6 +620,7 @@ class MonitorApi(Resource):
         """
         return DriveResource(self._sender, *self._ids, require_id("drive_id", drive_id))
 
+    @for_each_id
     def pmem(self, id: str) -> PmemResource:
         """One persistent memory device.
 
@@ -661,6 +663,7 @@ class MonitorApi(Resource):
         """Memory that can be hotplugged after the start."""
         return HotplugMemoryResource(self._sender, *self._ids)
 
+    @for_each_id
     def network_interface(self, iface_id: str) -> NetworkInterfaceResource:
         """One network interface.
 

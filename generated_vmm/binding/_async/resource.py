@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import AsyncChannel, CallFailed, CallSettings
 
@@ -33,7 +34,7 @@ class AsyncSender:
         await self.channel.close()
 
 
-class AsyncResource:
+class AsyncResource(Told):
     """A part of the microVM, as a member of a client; `_ids` are those in its paths."""
 
     __slots__ = ("_ids", "_sender")
@@ -48,7 +49,12 @@ class AsyncResource:
         ids = "".join(f" {each!r}" for each in self._ids)
         return f"<{type(self).__name__}{ids} of {self._sender.settings.socket_path}>"
 
-    if not TYPE_CHECKING:  # which reports such an assignment itself
+    if not TYPE_CHECKING:  # which reports this itself
+
+        def __call__(self, *_, **__):
+            """Raises TypeError for a part of the microVM, which has calls."""
+            calls = [name for name in dir(type(self)) if not name.startswith("_")]
+            raise TypeError(f"{type(self).__name__} is not callable: it has {', '.join(calls)}")
 
         def __setattr__(self, name, value):
             """Raises AttributeError for a part of the microVM, which only calls change."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, CallSettings, Channel
 
@@ -34,7 +35,7 @@ class Sender:
         self.channel.close()
 
 
-class Resource:
+class Resource(Told):
     """A part of the microVM, as a member of a client; `_ids` are those in its paths."""
 
     __slots__ = ("_ids", "_sender")
@@ -49,7 +50,12 @@ class Resource:
         ids = "".join(f" {each!r}" for each in self._ids)
         return f"<{type(self).__name__}{ids} of {self._sender.settings.socket_path}>"
 
-    if not TYPE_CHECKING:  # which reports such an assignment itself
+    if not TYPE_CHECKING:  # which reports this itself
+
+        def __call__(self, *_, **__):
+            """Raises TypeError for a part of the microVM, which has calls."""
+            calls = [name for name in dir(type(self)) if not name.startswith("_")]
+            raise TypeError(f"{type(self).__name__} is not callable: it has {', '.join(calls)}")
 
         def __setattr__(self, name, value):
             """Raises AttributeError for a part of the microVM, which only calls change."""

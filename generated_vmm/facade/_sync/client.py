@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import Any, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
@@ -16,7 +16,7 @@ from generated_vmm.binding._sync.resource import Sender
 from generated_vmm.concurrency._sync import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
-from generated_vmm.facade.elsewhere import no_member, require_socket_path
+from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -45,6 +45,8 @@ class VmmClient(MonitorApi, Context):
     one event loop may share a client; their calls take turns.
     """
 
+    _elsewhere = CLIENT
+
     def __init__(
         self,
         socket_path: str | os.PathLike[str],
@@ -58,11 +60,6 @@ class VmmClient(MonitorApi, Context):
         path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         channel = transport or UnixChannel(path, max_answer_bytes)
         super().__init__(Sender(CallSettings(path, timeout, max_body_bytes), channel))
-
-    if not TYPE_CHECKING:  # type checkers know the members
-
-        def __getattr__(self, name: str) -> NoReturn:
-            no_member(self, name)
 
     def __repr__(self) -> str:
         settings = self._sender.settings

@@ -14,6 +14,7 @@ from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._async import Context, Stream, finished, sleep
 from generated_vmm.errors import VmmProtocolError
+from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
@@ -24,6 +25,7 @@ from generated_vmm.guest._async.program import (
 )
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output
+from generated_vmm.misuse import Told
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -51,13 +53,15 @@ class ProgramOptions(TypedDict, total=False):
     id: str | None
 
 
-class AsyncGuest(Context):
+class AsyncGuest(Context, Told):
     """Runs programs and moves files in the guest of a machine, by the agent in it.
 
     `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
     unix socket; with `port=None` it is the path of the agent's own unix socket. `timeout` is for
     the agent's response, in seconds. Tasks may share a guest, and their requests run side by side.
     """
+
+    _elsewhere = GUEST
 
     def __init__(
         self,

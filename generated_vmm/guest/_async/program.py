@@ -10,10 +10,12 @@ from signal import SIGKILL, SIGTERM
 from typing import Unpack
 
 from generated_vmm.concurrency._async import sleep
+from generated_vmm.facade.elsewhere import PROGRAM
 from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output, broken, frames_of
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -22,13 +24,15 @@ INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
 
 
-class AsyncProgram:
+class AsyncProgram(Told):
     """A program that the agent has started, under an `id` by which any process can attach to it.
 
     The program continues when its host ends, until its own time limit. `output` begins at `offset`,
     the number of bytes that this object or another one has read before. `args` of an attached
     program are its first ten arguments, of which each is cut after 100 characters.
     """
+
+    _elsewhere = PROGRAM
 
     def __init__(
         self, link: AsyncLink, id: str, args: list[str], state: models.ProgramState, offset: int

@@ -15,12 +15,14 @@ from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
 from generated_vmm.errors import VmmProtocolError
+from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.answers import Output
+from generated_vmm.misuse import Told
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -48,13 +50,15 @@ class ProgramOptions(TypedDict, total=False):
     id: str | None
 
 
-class Guest(Context):
+class Guest(Context, Told):
     """Runs programs and moves files in the guest of a machine, by the agent in it.
 
     `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
     unix socket; with `port=None` it is the path of the agent's own unix socket. `timeout` is for
     the agent's response, in seconds. Tasks may share a guest, and their requests run side by side.
     """
+
+    _elsewhere = GUEST
 
     def __init__(
         self, machine: Machine, *, port: int | None = DEFAULT_PORT, timeout: float = DEFAULT_TIMEOUT

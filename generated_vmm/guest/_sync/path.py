@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import quote_from_bytes
 
+from generated_vmm.facade.elsewhere import PATH
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PART, Link
 from generated_vmm.guest.errors import GuestProgramError
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Operation
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -20,13 +22,15 @@ Progress: TypeAlias = Callable[[int, int | None], object]
 DEFAULT_MAX_BYTES = 67_108_864
 
 
-class GuestPath:
+class GuestPath(Told):
     """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
     A file is replaced as a whole or not at all. Mode and owner stay unless others are passed; a new
     file has mode 0o644. `owner` is a user's name or `uid:gid`.
     """
+
+    _elsewhere = PATH
 
     def __init__(self, link: Link, path: AnyPath) -> None:
         self._link, self._bytes = link, os.fsencode(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.facade.elsewhere import MACHINE
 from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
@@ -32,6 +33,7 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
 )
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport.calls import levels_to_caller
@@ -40,13 +42,15 @@ STORED = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
 
 
-class AsyncMachine:
+class AsyncMachine(Told):
     """A machine of a folder; `AsyncMachines` makes and finds them.
 
     Its operations raise `MachineBusy` while another one runs, `MachineError` if they are not
     possible in this state, and `VmmError`, `OSError` and `ValueError` if a step fails; then what
     was begun is undone. `by` says who wants it, for others that look meanwhile.
     """
+
+    _elsewhere = MACHINE
 
     def __init__(self, control: AsyncControl, held: AsyncHeld) -> None:
         self._control, self._held, self.id = control, held, held.id

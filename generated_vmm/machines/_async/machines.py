@@ -10,6 +10,7 @@ from typing import Self, Unpack
 
 from generated_vmm.concurrency._async import Context, in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.facade.elsewhere import MACHINES
 from generated_vmm.machines._async.control import AsyncControl
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
@@ -21,9 +22,10 @@ from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
 from generated_vmm.machines.store import ID, Store
+from generated_vmm.misuse import Told
 
 
-class AsyncMachines(Context):
+class AsyncMachines(Context, Told):
     """The machines in a folder, which outlive this program.
 
         async with AsyncMachines("/var/lib/machines", binary="firecracker") as machines:
@@ -37,6 +39,8 @@ class AsyncMachines(Context):
     folders of the host that machines may use, None for any. Raises `MachineError` for a folder of
     another user or a later format.
     """
+
+    _elsewhere = MACHINES
 
     def __init__(self, folder: HostPath, **options: Unpack[MachinesOptions]) -> None:
         self._store, self._is_tidy = Store(folder), False

@@ -11,6 +11,7 @@ from typing import Self, Unpack
 
 from generated_vmm.concurrency._sync import Context, in_thread
 from generated_vmm.errors import VmmError
+from generated_vmm.facade.elsewhere import MACHINES
 from generated_vmm.machines._sync.control import Control
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines._sync.machine import Machine, Snapshot
@@ -22,9 +23,10 @@ from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
 from generated_vmm.machines.store import ID, Store
+from generated_vmm.misuse import Told
 
 
-class Machines(Context):
+class Machines(Context, Told):
     """The machines in a folder, which outlive this program.
 
         with Machines("/var/lib/machines", binary="firecracker") as machines:
@@ -38,6 +40,8 @@ class Machines(Context):
     folders of the host that machines may use, None for any. Raises `MachineError` for a folder of
     another user or a later format.
     """
+
+    _elsewhere = MACHINES
 
     def __init__(self, folder: HostPath, **options: Unpack[MachinesOptions]) -> None:
         self._store, self._is_tidy = Store(folder), False

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Self, Unpack
 from generated_vmm.concurrency._async import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
+from generated_vmm.facade.elsewhere import MONITOR
+from generated_vmm.misuse import Told
 from generated_vmm.process._async.client import AsyncMonitorClient, note_socket
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import until, wait_for
@@ -32,7 +34,7 @@ LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
 
-class AsyncMonitor(Context):
+class AsyncMonitor(Context, Told):
     """Starts a monitor, has a client for it, and ends it.
 
         async with AsyncMonitor("firecracker", id="web") as monitor:
@@ -48,6 +50,8 @@ class AsyncMonitor(Context):
     an interrupted `stop` kills the monitor. Several tasks or threads, and signal handlers of the
     main thread, may call `stop` and `kill` at the same time.
     """
+
+    _elsewhere = MONITOR
 
     _place_kind: ClassVar[type[Place]] = Place
     _client: AsyncVmmClient | None = None

@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Self, Unpack
 from generated_vmm.concurrency._sync import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import VmmClient
+from generated_vmm.facade.elsewhere import MONITOR
+from generated_vmm.misuse import Told
 from generated_vmm.process._sync.client import MonitorClient, note_socket
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import until, wait_for
@@ -33,7 +35,7 @@ LOG_LINES, METRICS_LINES = 200, 60
 LOG_BYTES, METRICS_BYTES = 1_048_576, 4_194_304
 
 
-class Monitor(Context):
+class Monitor(Context, Told):
     """Starts a monitor, has a client for it, and ends it.
 
         with Monitor("firecracker", id="web") as monitor:
@@ -49,6 +51,8 @@ class Monitor(Context):
     an interrupted `stop` kills the monitor. Several tasks or threads, and signal handlers of the
     main thread, may call `stop` and `kill` at the same time.
     """
+
+    _elsewhere = MONITOR
 
     _place_kind: ClassVar[type[Place]] = Place
     _client: VmmClient | None = None

@@ -1,0 +1,35 @@
+"""What the caller of another name, of another option, or with another kind of value is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+
+class Told:
+    """Base of classes that say which of their members does what another library's does."""
+
+    __slots__ = ()
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+    """Names of other libraries, several in a text, and what does the same; `{}` is the name."""
+
+    if not TYPE_CHECKING:  # type checkers know the members
+
+        def __getattr__(self, name):
+            """Raises AttributeError, with the call that does what `name` does elsewhere."""
+            found = (call for names, call in self._elsewhere.items() if name in names.split())
+            hint = "".join(f": {call.replace('{}', name)}" for call in found)
+            message = f"{type(self).__name__} has no member {name!r}{hint}"
+            raise AttributeError(message, name=name, obj=self)
+
+
+def require_kind(option: str, value: object, needed: str, *kinds: type) -> None:
+    """Raises ValueError for a value of another kind, other than None."""
+    if value is not None and not isinstance(value, kinds):
+        raise ValueError(f"{option} is {value!r}; it must be {needed}")
+
+
+def require_options(given: Iterable[str], known: Iterable[str], more: str = "") -> None:
+    """Raises TypeError for options that are not known; the error names those that are."""
+    if unknown := sorted(set(given) - set(known)):
+        raise TypeError(f"there are no options {unknown}; there are {', '.join(known)}{more}")
