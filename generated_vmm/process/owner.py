@@ -46,6 +46,7 @@ class Owner(Broadcast):
         self.phase = Phase.NEW
         self.ending: Ending | None = None
         self.returncode: int | None = None
+        self.noted = 0
         self.has_ended = False
         self.root: Descriptor | None = None
         self._socket: Descriptor | None = None
@@ -57,7 +58,7 @@ class Owner(Broadcast):
         self._unstarted = [True]
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
-        self._words: deque[tuple[str, ...]] = deque()
+        self._words: deque[str] = deque()
         start_over_in_children(self)
 
     # What callers want
@@ -76,13 +77,13 @@ class Owner(Broadcast):
         self._unstarted.clear()
         self._begin(self.place.attach)
 
-    def say(self, word: str, *more: str) -> None:
+    def say(self, word: str) -> None:
         """Sends a word to the keeper, as soon as there is one; "detach" gives the monitor up."""
         if self.phase is not Phase.FINISHED:
             self._was_stopped |= word in ("stop", "kill")
             if word == "detach":
                 self.ending = "handed over"
-            self._words.append((word, *more))
+            self._words.append(word)
             if word in ("stop", "kill", "detach") and popped(self._unbegun):
                 self._finish()  # there is nothing to end
             self._send_words()
@@ -151,6 +152,10 @@ class Owner(Broadcast):
     def is_over(self) -> bool:
         """Whether the process has ended, or this process has given it up."""
         return self.has_ended or self.phase is Phase.FINISHED
+
+    def has_noted(self, before: int) -> bool:
+        """Whether the keeper has noted since then what the monitor bound, or never will."""
+        return self.noted > before or self.is_over()
 
     def has_ended_badly(self) -> bool:
         """Whether the monitor has ended by itself, and not because its guest shut down."""
@@ -233,10 +238,10 @@ class Owner(Broadcast):
         connection = self._connection
         with contextlib.suppress(IndexError, OSError):  # another one has sent them
             while connection is not None:
-                words = self._words.popleft()
-                if words == ("detach",):
+                word = self._words.popleft()
+                if word == "detach":
                     connection.shutdown(socket.SHUT_RDWR)
-                messages.send(connection, *words)
+                messages.send(connection, word)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -258,6 +263,8 @@ class Owner(Broadcast):
             self._pid, self._pidfd = int(report[0]), given[0]
         elif event == "ready":
             self._socket, self.phase = given[0], Phase.READY
+        elif event == "noted":
+            self.noted += 1
         elif event == "ended":
             self.outlets.end()
             self.returncode, self.ending = int(report[0]) if report[0] else None, "ended"

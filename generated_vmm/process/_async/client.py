@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import time
 from dataclasses import replace
+from functools import partial
 
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
@@ -20,17 +21,25 @@ from generated_vmm.transport import (
     HttpAnswer,
 )
 from generated_vmm.transport._async.vsock import AsyncVsockConnection
-from generated_vmm.transport.calls import NOTES
+from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
-ANSWER_SECONDS = 1.0
+BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 IN_JAIL = {
     "No such file": "{} does not exist: paths are those inside of the jail, as "
     "monitor.copy_in(file) and link_in(file) return them",
     "Permission denied": "{} belongs to another user: link_in(file, give=True) makes the jailed "
     "user the owner",
 }
+
+
+async def note_socket(owner: Owner, deadline: float) -> None:
+    """Waits until the keeper has noted what the monitor has bound; it does so at the end too."""
+    has_noted = partial(owner.has_noted, owner.noted)
+    owner.say("bound")
+    with contextlib.suppress(TimeoutError):
+        await wait_for(owner, has_noted, max(0.0, deadline - time.monotonic()))
 
 
 class AsyncMonitorChannel(AsyncUnixChannel):
@@ -42,19 +51,13 @@ class AsyncMonitorChannel(AsyncUnixChannel):
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path == "/vsock":
-            self._note_new_socket(operation.body or b"{}")
+        if operation.path not in BINDING:
+            return await self._exchange(operation, seconds)
+        deadline = deadline_after(seconds)
+        self._owner.say("binding")
         answer = await self._exchange(operation, seconds)
-        if operation.path == "/snapshot/load":
-            await note_socket(self._owner)
+        await note_socket(self._owner, deadline)
         return answer
-
-    def _note_new_socket(self, body: bytes) -> None:
-        """Before the call: whenever this process ends, the keeper knows the socket."""
-        with contextlib.suppress(ValueError, AttributeError, TypeError):  # the monitor refuses it
-            path = json.loads(body).get("uds_path")
-            if not os.path.lexists(self._owner.place.outside(path)):
-                self._owner.say("socket", path)
 
     async def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         try:
@@ -103,10 +106,3 @@ async def is_paused(owner: Owner) -> bool:
         async with AsyncMonitorClient(owner).with_options(timeout=LONGEST_END) as client:
             return (await client.get_instance_info()).state == "Paused"
     return False
-
-
-async def note_socket(owner: Owner) -> None:
-    """Tells the keeper the path of a vsock device's socket, which may come from a file."""
-    with contextlib.suppress(VmmError):
-        async with AsyncMonitorClient(owner).with_options(timeout=ANSWER_SECONDS) as client:
-            owner.say("socket", await client._vsock_path())

@@ -105,6 +105,8 @@ class AsyncMonitor(Context, Told):
             self._place.require_user()
             self._owner.take()
             await self._prepare()
+            if "config_file" in self._place.settings:
+                self._owner.say("binding")
             self._owner.say("start")
             await self._reached(Phase.TAKEN)
             return await self._responding(self._place.settings.get("timeout", 10.0))
@@ -130,7 +132,7 @@ class AsyncMonitor(Context, Told):
             raise self._owner.not_started(what) from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
-            await note_socket(self._owner)
+            await note_socket(self._owner, deadline)
         self._client = AsyncMonitorClient(self._owner)
         return self
 

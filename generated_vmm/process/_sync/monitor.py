@@ -106,6 +106,8 @@ class Monitor(Context, Told):
             self._place.require_user()
             self._owner.take()
             self._prepare()
+            if "config_file" in self._place.settings:
+                self._owner.say("binding")
             self._owner.say("start")
             self._reached(Phase.TAKEN)
             return self._responding(self._place.settings.get("timeout", 10.0))
@@ -131,7 +133,7 @@ class Monitor(Context, Told):
             raise self._owner.not_started(what) from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
-            note_socket(self._owner)
+            note_socket(self._owner, deadline)
         self._client = MonitorClient(self._owner)
         return self
 

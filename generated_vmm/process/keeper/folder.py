@@ -27,13 +27,13 @@ from generated_vmm.process.keeper.record import (
     RECORD,
     UNRECORDED,
     Order,
+    Socket,
     write_record,
 )
 from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
 from generated_vmm.process.keeper.sockets import is_served, open_listening
 
 ROOT = "root"  # of a jail
-MOST_SOCKETS = 8  # outside of the folder: one of the API, and one of a vsock device
 MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it
 READABLE = stat.S_IRGRP | stat.S_IROTH
 
@@ -46,7 +46,6 @@ class Folder:
         self.descriptor: Descriptor | None = None
         self.root: Descriptor | None = None
         self.listener: socket.socket | None = None
-        self._held: list[Descriptor] = []  # so that no other folder gets their identities
 
     @property
     def taken(self) -> Descriptor:
@@ -201,25 +200,30 @@ class Folder:
             if os.path.lexists(inner):
                 what = "exists although nothing listens there; remove it if it is not needed"
                 raise Refused(f"{path} {what}")
-            self._note_socket(self.api_folder, folder, name)
+            self._note(self.api_folder, folder, name)
 
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
-        return open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
-
-    def note_socket(self, path: str) -> None:
-        """Notes a socket that the monitor makes: it goes with the monitor. Raises OSError.
-
-        Those in a jail go with the jail.
-        """
-        if not self._record.jailed:
-            folder, name = os.path.split(os.path.join(self._order.cwd, path))
-            held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-            self._note_socket(held, folder, name)
-
-    def _note_socket(self, held: Descriptor, folder: str, name: str) -> None:
-        noted, sockets = [folder, kernel.identity(held.number), name], self._record.sockets
-        if noted not in sockets:
-            self._held = [*self._held, held][-MOST_SOCKETS:]
-            sockets[1:] = [*sockets[1:], noted][-MOST_SOCKETS:]
+        found = open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
+        if self._record.sockets:
+            self._record.sockets[0].id = kernel.identity(found.number)
             self.save()
+        return found
+
+    def note_vsock(self, path: str) -> None:
+        """Notes the socket of a vsock device in place of the one before. Raises ValueError too.
+
+        The monitor says that it has bound it: whoever else listens there is left alone.
+        """
+        folder, name = os.path.split(os.path.join(self._order.cwd, path))
+        held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
+        found = open_listening(held, name, self._order.user[0])
+        del self._record.sockets[bool(self._order.socket[0]) :]
+        self._note(held, folder, name, kernel.identity(found.number))
+        self._vsock_folder = held  # so that no other folder gets its identity
+
+    def _note(
+        self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
+    ) -> None:
+        self._record.sockets.append(Socket(folder, kernel.identity(held.number), name, found))
+        self.save()

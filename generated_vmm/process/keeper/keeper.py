@@ -5,8 +5,9 @@ the program's end, the owner's word `stop` or `kill`, or the end of the owner of
 not detached.
 
 The caller is the process that starts the monitor; it is the first owner. An owner says `start`,
-`up` (the monitor has responded), `socket` (the path of a vsock device's), `stop` or `kill`. The
-keeper reports `taken` (the folder), `started`, `ready` (the socket listens), `ended` and `removed`.
+`up` (the monitor has responded), `binding` and `bound` (before and after a call that may bind the
+socket of a vsock device), `stop` or `kill`. The keeper reports `taken` (the folder), `started`,
+`ready` (the socket listens), `noted` (what was bound), `ended` and `removed`.
 
 The nursery forks the keeper (`nursery.py`). The keeper is the parent of its monitor and
 a child subreaper (prctl(2)): a process that the program has forked becomes the keeper's child when
@@ -21,7 +22,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from generated_vmm.process.keeper import kernel, messages
@@ -32,6 +33,7 @@ from generated_vmm.process.keeper.kernel import Descriptor, Refused, is_ready
 from generated_vmm.process.keeper.program import Program
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT, Order, Record
 from generated_vmm.process.keeper.removal import remove_leftover
+from generated_vmm.process.keeper.sockets import vsock_path
 
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
@@ -53,10 +55,8 @@ class Keeper:
 
     def __init__(self, connection: socket.socket, owner_pidfd: Descriptor, order: Order) -> None:
         self.order, self.record = order, order.record
+        self.owner = Conversation(connection, owner_pidfd, detached=order.detached)
         self.folder, self.program = Folder(order), Program()
-        self.owner = Conversation(
-            connection, owner_pidfd, self.folder.note_socket, detached=order.detached
-        )
 
     def live(self) -> None:
         """Makes everything, and returns when everything is to be undone. Raises `Refused`, OSError.
@@ -72,10 +72,14 @@ class Keeper:
         self.folder.make_fifos()
         self.folder.open_api_folder()
         self._start_program()
-        self._wait_until_it_listens()
-        self._report_ready()
-        while self.owner.goal < Goal.STOP and self._follow_program():
-            self._wait_for_news()
+        try:
+            self._wait_until_it_listens()
+            self._report_ready()
+            while self.owner.goal < Goal.STOP and self._follow_program():
+                self._wait_for_news()
+        finally:
+            if self.owner.is_binding or self.owner.goal is Goal.STOP:
+                self._note_vsock()
         self._terminate()
 
     def undo(self) -> list[str]:
@@ -188,8 +192,21 @@ class Keeper:
             self._look(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def _note_vsock(self) -> None:
+        """Notes the socket of a vsock device; whatever the monitor says, the keeper continues.
+
+        A monitor in a jail, with which its sockets go, is not asked.
+        """
+        if not self.record.jailed and self.program.is_running():
+            with contextlib.suppress(Exception):
+                self.folder.note_vsock(vsock_path(self._api))
+
     def _wait_for_news(self) -> None:
-        """Waits, unless nobody can find the monitor any more."""
+        """Notes what the monitor has bound, or that nobody can find it, and waits."""
+        if self.owner.has_bound:
+            self.owner.is_binding = self.owner.has_bound = False
+            self._note_vsock()
+            self.owner.report("noted")
         is_alone = self.owner.pid is None
         if is_alone and self.folder.is_gone():
             self.owner.goal = Goal.KILL
@@ -211,15 +228,9 @@ class Keeper:
 class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
-    def __init__(
-        self,
-        connection: socket.socket,
-        pidfd: Descriptor,
-        note_socket: Callable[[str], object],
-        *,
-        detached: bool,
-    ) -> None:
-        self.goal, self._note_socket, self._detached = Goal.TAKE, note_socket, detached
+    def __init__(self, connection: socket.socket, pidfd: Descriptor, *, detached: bool) -> None:
+        self.goal, self._detached = Goal.TAKE, detached
+        self.is_binding = self.has_bound = False
         self.begin(connection, pidfd)
 
     def begin(self, connection: socket.socket, pidfd: Descriptor) -> None:
@@ -259,18 +270,18 @@ class Conversation:
 
     def _take(self, words: Sequence[str]) -> None:
         """Takes a word. Any other message changes nothing."""
-        word, *path = words
+        word = words[0]
+        self.is_binding |= word == "binding"
+        self.has_bound |= word == "bound"
         if word.upper() in Goal.__members__:
             self.goal = max(self.goal, Goal[word.upper()])
-        elif word == "socket" and path:
-            with contextlib.suppress(OSError):
-                self._note_socket(path[0])
 
     def _lose_owner(self) -> None:
         """Continues without an owner. A monitor that is not detached is to be killed."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+        self.has_bound |= self.is_binding
         if not self._detached or self.goal < Goal.UP:
             self.goal = Goal.KILL
 

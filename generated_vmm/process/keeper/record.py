@@ -28,14 +28,25 @@ UNRECORDED = stat.S_ISVTX | 0o700
 # Plain classes: `dataclasses` imports so much that each keeper has 0.1 MiB more of its own.
 
 
+class Socket:
+    """A unix socket outside of the monitor's folder: its folder, its name and both identities.
+
+    `id` is None until the keeper has seen the socket listen.
+    """
+
+    def __init__(
+        self, folder: str, folder_id: list[int], name: str, id: list[int] | None = None
+    ) -> None:
+        self.folder, self.folder_id, self.name, self.id = folder, folder_id, name, id
+
+
 class Record:
     """What a monitor has on the host.
 
     All that is in the folder belongs to a `jailed` monitor, of an unjailed one only NAMES. The
     folder is removed if a keeper has `made` it. `how` describes the monitor to its next owner. A
     detached monitor without an owner has `ended` with this status. `groups` are the control groups
-    that the jailer makes. `sockets` are those outside of the folder: the path of the socket's
-    folder, that folder's identity, and the socket's name.
+    that the jailer makes.
     """
 
     def __init__(
@@ -47,7 +58,7 @@ class Record:
         jailed: bool,
         groups: Iterable[str] = (),
         made: bool = False,
-        sockets: Iterable[list[Any]] = (),
+        sockets: Iterable[Socket] = (),
         ended: int | None = None,
     ) -> None:
         self.path, self.id, self.how, self.jailed, self.made = path, id, how, jailed, made
@@ -135,6 +146,7 @@ def is_unrecorded(found: os.stat_result) -> bool:
 
 def _record_of(content: Any) -> Record:
     found = Record(**content)
+    found.sockets = [Socket(**each) for each in content["sockets"]]
     if (type(found.path), type(found.how)) != (str, dict):
         raise TypeError("it is not of a monitor")
     return found

@@ -20,6 +20,7 @@ from generated_vmm.process.keeper.record import (
     RECORD,
     UNRECORDED,
     Record,
+    Socket,
     read_record,
     write_record,
 )
@@ -119,15 +120,16 @@ def _remove_group(path: str) -> None:
                 time.sleep(kernel.PAUSE)
 
 
-def _remove_socket(noted: list[Any]) -> None:
-    """Removes a socket of a monitor that has ended, unless another process listens there now."""
-    path, folder_id, name = noted
+def _remove_socket(noted: Socket) -> None:
+    """Removes a socket if folder and name still lead to it."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        folder = Descriptor(os.open, path, os.O_PATH | os.O_DIRECTORY)
-        if kernel.identity(folder.number) == folder_id:
-            mode = os.stat(name, dir_fd=folder.number, follow_symlinks=False).st_mode
-            if stat.S_ISSOCK(mode) and not is_served(f"/proc/self/fd/{folder.number}/{name}"):
-                os.unlink(name, dir_fd=folder.number)
+        folder = Descriptor(os.open, noted.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        found = os.stat(noted.name, dir_fd=folder.number, follow_symlinks=False)
+        is_ours = kernel.identity(folder.number) == noted.folder_id and stat.S_ISSOCK(found.st_mode)
+        if noted.id is None:  # the keeper has not seen it listen
+            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{noted.name}")
+        if is_ours and noted.id in (None, [found.st_dev, found.st_ino]):
+            os.unlink(noted.name, dir_fd=folder.number)
 
 
 def _remove_own(place: tuple[str, int]) -> None:

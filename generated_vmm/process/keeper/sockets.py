@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import socket
 import stat
+import time
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor, Refused
 from generated_vmm.process.keeper.messages import peer_of
+
+REQUEST = b"GET /vm/config HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ANSWER_SECONDS = 1.0
+MOST_BYTES = 65_536
 
 
 def open_listening(folder: Descriptor, path: str, user: int) -> Descriptor:
@@ -48,3 +55,25 @@ def is_served(path: str) -> bool:
         except OSError as error:  # EPROTOTYPE: one of another type; EAGAIN: its queue is full
             return error.errno in (errno.EPROTOTYPE, errno.EAGAIN)
         return True
+
+
+def vsock_path(api: Descriptor) -> str:
+    """The path of a vsock device's socket, as the monitor says.
+
+    Raises OSError, and LookupError, TypeError, ValueError or RecursionError if it says none.
+    """
+    deadline, received = time.monotonic() + ANSWER_SECONDS, b""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(f"/proc/self/fd/{api.number}")
+        connection.sendall(REQUEST)
+        while part := connection.recv(MOST_BYTES):
+            received += part
+            with contextlib.suppress(ValueError):  # there is more to come
+                path: str = json.loads(received.partition(b"\r\n\r\n")[2])["vsock"]["uds_path"]
+                return path
+            left = deadline - time.monotonic()
+            if left <= 0 or len(received) > MOST_BYTES:
+                break
+            connection.settimeout(left)
+    raise ValueError("the monitor does not say what is configured")

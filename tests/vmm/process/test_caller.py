@@ -61,6 +61,24 @@ def test_a_caller_that_ends_leaves_no_monitor_and_no_file(
     wait_until_empty(folder)
 
 
+BINDS = """\
+monitor = Monitor(binary, directory=folder + "/vm", timeout=30).start()
+monitor._owner.say("binding")
+VmmClient(monitor.socket_path).vsock.set(guest_cid=3, uds_path=folder + "/v.sock")
+tell()
+"""
+
+
+def test_a_caller_that_is_killed_in_a_call_that_binds_leaves_no_socket(
+    call: Call, folder: Path
+) -> None:
+    caller = call("from generated_vmm import VmmClient\n" + BINDS + WAITS)
+    caller.told()
+    assert (folder / "v.sock").exists()
+    caller.process.kill()
+    wait_until_empty(folder)
+
+
 def test_a_caller_that_has_ended_its_monitors_ends_without_a_warning(
     binary: list[str], folder: Path
 ) -> None:

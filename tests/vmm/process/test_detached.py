@@ -199,7 +199,7 @@ def test_an_owner_whose_connection_breaks_is_lost() -> None:
     ours, theirs = messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.owner.goal = Goal.UP
-    messages.send(ours, "socket", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
+    messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
     assert (keeper.owner.pid, keeper.owner.goal) == (None, Goal.UP)
     ours.close()

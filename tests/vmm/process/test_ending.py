@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import VmmConnectionError, VmmTimeoutError
+from generated_vmm import VmmClient, VmmConnectionError, VmmTimeoutError
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorError, MonitorExited
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.keeper import messages
@@ -107,6 +107,17 @@ def test_a_folder_that_was_made_goes(start: Make, do: Do, folder: Path) -> None:
     assert (folder / "made").stat().st_mode & 0o777 == 0o700
     do(monitor.stop())
     assert not (folder / "made").exists()
+
+
+def test_the_socket_that_another_client_made_goes_with_a_monitor_that_is_stopped(
+    start: Make, do: Do, folder: Path
+) -> None:
+    """The monitor is asked before its end."""
+    monitor = start()
+    with VmmClient(monitor.socket_path) as client:
+        client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
+    do(monitor.stop())
+    assert not (folder / "v.sock").exists()
 
 
 def test_the_socket_of_a_vsock_device_goes_with_a_monitor_that_hangs(

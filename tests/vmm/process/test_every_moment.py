@@ -45,7 +45,7 @@ HAPPENING = [event for event in EVENTS if event != "nothing"]
 IN_JAILS = {ANOTHER_VSOCK}
 # The caller may end at these.
 DEADLY = [event for event in EVENTS if event.startswith("the caller")]
-# One that is killed before it has noted the socket of a vsock device leaves it.
+# The keeper notes the socket of a vsock device: one that is killed in that moment leaves it.
 LOSING = [event for event in EVENTS if "keeper get" in event and "SIGKILL" in event]
 # Nothing else changes when these happen.
 UNNOTICED = ["the nursery gets SIGTERM", "the keeper gets SIGTERM", FORKED]

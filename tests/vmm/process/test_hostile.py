@@ -17,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm import Operation, VmmApiError, VmmClient
+from generated_vmm import VmmApiError, VmmClient
 from generated_vmm.process import (
     JailedMonitor,
     Monitor,
@@ -25,9 +25,10 @@ from generated_vmm.process import (
     MonitorStartError,
     jail_files,
 )
-from generated_vmm.process.keeper import messages, removal
+from generated_vmm.process.keeper import messages, removal, sockets
+from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED, own_jail
@@ -230,36 +231,40 @@ def test_a_monitor_runs_where_proc_shows_processes_alone(folder: Path) -> None:
 
 
 def test_a_socket_that_is_not_the_monitors_is_left(folder: Path) -> None:
-    """A service listens at the path of a device: before the call, or in place of the socket."""
+    """The monitor says that it has bound the socket of a service."""
     lies = "import socket; bind = socket.socket.bind; "
     lies += "socket.socket.bind = lambda self, at: bind(self, b'' if 'v.sock' in str(at) else at)"
-    for before in (True, False):
-        with contextlib.ExitStack() as services:
-            if before:
-                services.enter_context(listen(folder / "v.sock"))
-            monitor = with_vsock(folder, stand_in_after(lies))
-            if not before:
-                services.enter_context(listen(folder / "v.sock"))
-            monitor.stop()
-            assert [each.name for each in folder.iterdir()] == ["v.sock"]
-        (folder / "v.sock").unlink()
-
-
-def test_a_dead_socket_of_another_program_is_left(folder: Path) -> None:
-    """The monitor cannot bind its own there."""
-    listen(folder / "v.sock").close()
-    monitor = Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE)
-    with monitor, pytest.raises(VmmApiError):
-        monitor.client.vsock.set(guest_cid=3, uds_path=str(folder / "v.sock"))
-    assert [each.name for each in folder.iterdir()] == ["v.sock"]
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"x", b"{}", b'{"uds_path":1}', b'{"uds_path":""}'])
-def test_whatever_a_call_says_of_sockets_its_keeper_continues(folder: Path, body: bytes) -> None:
-    with Monitor(SIMULATED, directory=folder / "vm", timeout=PATIENCE) as monitor:
-        with pytest.raises(VmmApiError):
-            monitor.client.send(Operation("own", "PUT", "/vsock", body, bytes))
+    with listen(folder / "v.sock"):
+        monitor = with_vsock(folder, stand_in_after(lies))
         assert json.loads((folder / "vm" / "monitor.json").read_text())["sockets"] == []
+        monitor.stop()
+        assert [each.name for each in folder.iterdir()] == ["v.sock"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(b"", b"{}", b"[]", b"null", b"\xff", b"[" * 60_000, b"x" * 100_000),
+        *(b'{"vsock": null}', b'{"vsock": {}}', b'{"vsock": {"uds_path": 1}}'),
+        *(b'{"vsock": {"uds_path": ""}}', b'{"vsock": {"uds_path": "a\\u0000b"}}'),
+    ],
+)
+def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
+    folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "ANSWER_SECONDS", 0.1)
+    record = Record(str(folder), None, {}, jailed=False)
+    order = Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+    pidfd = Descriptor(os.pidfd_open, os.getpid())
+    (ours, theirs), listening = messages.pair(), listen(folder / "api")
+    with ours, theirs, listening as listener, ThreadPoolExecutor(1) as thread:
+        keeper = Keeper(theirs, pidfd, order)
+        keeper._api = Descriptor(os.open, folder / "api", os.O_PATH)
+        noting = thread.submit(keeper._note_vsock)
+        with listener.accept()[0] as connection, contextlib.suppress(BrokenPipeError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + said)
+            noting.result()
+    assert record.sockets == []
 
 
 @needs_root

@@ -4,14 +4,13 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from generated_vmm.process import Monitor
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper.kernel import FOLDER, Refused
-from generated_vmm.process.keeper.record import Record, read_record, write_record
+from generated_vmm.process.keeper.record import Record, Socket, read_record, write_record
 from tests.vmm.process.conftest import Do, Make
 
 LOST = pytest.mark.parametrize("content", [b"", bytes(800)], ids=["empty", "zeros"])
@@ -37,9 +36,9 @@ def lose_record(folder: Path, content: bytes, *, jailed: bool = False) -> Path:
     return folder / "vm"
 
 
-@pytest.mark.parametrize(("sockets", "synced"), [([], 0), ([["/run", [1, 2], "v"]], 1)])
+@pytest.mark.parametrize(("sockets", "synced"), [([], 0), ([Socket("/run", [1, 2], "v")], 1)])
 def test_the_disk_is_waited_for_if_something_outlasts_the_host(
-    place: int, monkeypatch: pytest.MonkeyPatch, sockets: list[list[Any]], synced: int
+    place: int, monkeypatch: pytest.MonkeyPatch, sockets: list[Socket], synced: int
 ) -> None:
     calls: list[int] = []
     monkeypatch.setattr(os, "fsync", calls.append)
