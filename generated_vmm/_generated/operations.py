@@ -493,8 +493,8 @@ def create_snapshot(body: models.SnapshotCreateParams) -> Operation[None]:
 
 
 def load_snapshot(body: models.SnapshotLoadParams) -> Operation[None]:
-    """Restore a machine from a snapshot, before any part of the boot is configured. If it fails,
-    the monitor exits.
+    """Restore a machine from a snapshot, before any part of the boot is configured. It stays
+    paused until `resume()`, unless `resume_vm=True`. If it fails, the monitor exits.
 
     PUT /snapshot/load. Phase: fresh.
     """

@@ -19,8 +19,12 @@ def boot_steps(
 ) -> list[Operation[None]]:
     """The calls that boot a microVM, in order.
 
-    Raises TypeError for a machine configuration and single fields of it at once.
+    Raises TypeError for a machine configuration and single fields of it at once, and for a field of
+    the kernel or the root drive among them.
     """
+    for name, model in (("boot_source", models.BootSource), ("root_drive", models.Drive)):
+        for field in fields.keys() & model.model_fields.keys():
+            raise TypeError(f"{field} is a field of {name}: boot({name}={{..., {field!r}: ...}})")
     if isinstance(boot_source, str | os.PathLike):
         boot_source = models.BootSource(kernel_image_path=boot_source)
     steps = [operations.put_guest_boot_source(as_model(models.BootSource, boot_source, {}))]

@@ -31,6 +31,10 @@ DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # the monitor's default limit
 NOT_SENT = "nothing was sent"
 STARTS = "a monitor makes the socket when it starts, SimulatedMonitor in its `with` block"
+ENDED = (
+    "nothing listens on this socket: its monitor has ended, as when the guest halts or reboots, or "
+    "has just begun. Who started the monitor has its exit status and log"
+)
 MAY_HAVE_ACTED = "the monitor may have carried the call out"
 # The monitor's HTTP layer does not escape line breaks and quotes in its JSON.
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
@@ -38,7 +42,13 @@ DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
 PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
-    "No such file": "{} does not exist; only SimulatedMonitor(check_files=False) does without",
+    "No such file": "{} or its folder does not exist where the monitor runs; a simulated monitor "
+    "needs neither with check_files=False, or --any-path",
+    "Open tap device": "a tap of this name must exist, be free, and belong to the monitor's user: "
+    "Tap(...) makes one, and `ip link` shows those that there are",
+    "Address already in use": "{} is in use, or left by a monitor that has ended: remove it then",
+    "is not initialized": "call mmds.config.set(network_interfaces=[...]) before the start",
+    "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }
 """What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""

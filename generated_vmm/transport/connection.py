@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from generated_vmm.transport.calls import unreachable
+from generated_vmm.transport.calls import ENDED, unreachable
 
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
 FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
@@ -75,9 +75,9 @@ def connect_to(path: str, connection: socket.socket) -> None:
     except FileNotFoundError as error:
         raise FileNotFoundError(error.errno, error.strerror, os.path.abspath(path)) from error
     except ConnectionRefusedError as error:
-        if kind := kind_of_file(path):
-            raise ConnectionRefusedError(error.errno, f"{path} is {kind}, not a socket") from error
-        raise
+        kind = kind_of_file(path)
+        what = f"{path} is {kind}, not a socket" if kind else f"{error.strerror}: {ENDED}"
+        raise ConnectionRefusedError(error.errno, what) from error
 
 
 def kind_of_file(path: str) -> str:

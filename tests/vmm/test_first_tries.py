@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ from generated_vmm import (
     VmmConnectionError,
     VmmTimeoutError,
 )
-from generated_vmm.guest import AsyncGuest, Guest
+from generated_vmm.guest import AsyncGuest, Guest, GuestMachineError
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
 from generated_vmm.process import JailedMonitor, MonitorStartError
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.codegen.descriptions import ROOT
 
+KIND = [sys.executable, "-m", "generated_vmm.testing"]
 PAIRS: list[tuple[Any, Any, Any]] = [
     (VmmClient, AsyncVmmClient, "/vm.socket"),
     (Monitor, AsyncMonitor, "firecracker"),
@@ -67,6 +69,10 @@ def guest() -> Any:
 
 
 CALLS: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: unchecked(VmmClient("/s").boot)("/vmlinux", boot_args="quiet"),
+        r"boot_args is a field of boot_source: boot\(boot_source={\.\.\., 'boot_args': \.\.\.}\)",
+    ),
     (lambda: guest().run(["ls"], capture_output=True), "no options .* Output is always captured"),
     (lambda: guest().start(["ls"], shell=True), r"no options \['shell'\]; there are cwd, env"),
     (lambda: guest().run(["cat"], input="text"), "input is text: pass bytes"),
@@ -110,14 +116,28 @@ def test_a_relative_path_after_a_change_of_the_folder(
         VmmClient("vm.socket").get_version()
 
 
+NO_FILE = (
+    "or its folder does not exist where the monitor runs; a simulated monitor needs neither with "
+    "check_files=False, or --any-path"
+)
+NO_TAP = (
+    "a tap of this name must exist, be free, and belong to the monitor's user: Tap(...) makes one, "
+    "and `ip link` shows those that there are"
+)
 REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
     (
         lambda vm: vm.boot("/vm/vmlinux"),
-        '"/vm/vmlinux" does not exist; only SimulatedMonitor(check_files=False) does without',
+        f'"/vm/vmlinux" {NO_FILE}',
+    ),
+    (lambda vm: vm.boot('/"vm"'), rf'"/\"vm\"" {NO_FILE}'),
+    (lambda vm: vm.network_interface("a").set(host_dev_name="tpa0"), NO_TAP),
+    (
+        lambda vm: (vm.boot(sys.executable), unchecked(vm.mmds.set)({})),
+        "call mmds.config.set(network_interfaces=[...]) before the start",
     ),
     (
-        lambda vm: vm.boot('/"vm"'),
-        r'"/\"vm\"" does not exist; only SimulatedMonitor(check_files=False) does without',
+        lambda vm: vm.vsock.set(guest_cid=3, uds_path=vm._sender.settings.socket_path),
+        "{} is in use, or left by a monitor that has ended: remove it then",
     ),
     (
         lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
@@ -128,10 +148,72 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
 
 @pytest.mark.parametrize(("call", "note"), REFUSED)
 def test_a_call_that_the_monitor_refuses(call: Callable[[VmmClient], object], note: str) -> None:
-    with tempfile.TemporaryDirectory() as folder, SimulatedMonitor(f"{folder}/s") as monitor:
-        with VmmClient(monitor.socket_path) as vm, pytest.raises(VmmApiError) as refused:
-            call(vm)
-        assert refused.value.__notes__ == [note]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        SimulatedMonitor(path := f"{folder}/s", host_devices=["tap0"]),
+        VmmClient(path) as vm,
+        pytest.raises(VmmApiError) as refused,
+    ):
+        call(vm)
+    assert refused.value.__notes__ == [note.replace("{}", f'"{path}"')]
+
+
+def test_a_machine_whose_guest_has_halted(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with SimulatedMonitor(path, check_files=False) as monitor, VmmClient(path) as vm:
+        vm.vsock.set(guest_cid=3, uds_path=f"{tmp_path}/v")
+        vm.boot("/vmlinux")
+        monitor.exit(0)
+        with pytest.raises(VmmConnectionError, match="its monitor has ended, as when the guest"):
+            vm.get_instance_info()
+        with pytest.raises(GuestMachineError, match="its monitor has ended, as when the guest"):
+            Guest(tmp_path / "v", timeout=0.1).info()
+
+
+def test_a_guest_with_more_memory_than_its_host(simulated: Monitor) -> None:
+    with pytest.warns(RuntimeWarning, match="=524288 is more than the [0-9]+ MiB of") as caught:
+        simulated.client.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_two_guests_that_write_to_one_disk(simulated: Monitor, tmp_path: Path) -> None:
+    """Whatever its name. A guest that only reads, and one that has ended, are no mistake."""
+    (tmp_path / "disk").touch()
+    (tmp_path / "link").hardlink_to(tmp_path / "disk")
+
+    def give(monitor: Monitor, name: str, *, is_read_only: bool = False) -> None:
+        own: Any = {"is_root_device": False, "is_read_only": is_read_only}
+        monitor.client.drive("a").set(path_on_host=tmp_path / name, **own)
+
+    with Monitor(KIND) as ended:
+        give(ended, "disk")
+    give(simulated, "disk", is_read_only=True)
+    with Monitor(KIND) as second, Monitor(KIND) as third:
+        give(second, "disk")
+        give(third, "disk", is_read_only=True)
+        for _ in range(2):
+            with warnings.catch_warnings(action="error"), pytest.raises(RuntimeWarning):
+                give(third, "link")
+        with pytest.warns(RuntimeWarning, match=f"of {second.socket_path} has .*disk too, and two"):
+            give(simulated, "disk")
+        give(second, "link", is_read_only=True)
+
+
+def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:
+    simulated.client.mmds.set({})
+    with pytest.warns(RuntimeWarning, match=r"call mmds.config.set\(...\) before the start$"):
+        simulated.client.boot(sys.executable)
+    with Monitor(KIND) as sound:
+        sound.client.mmds.set({})
+        sound.client.network_interface("eth0").set(host_dev_name="tap0")
+        sound.client.mmds.config.set(network_interfaces=["eth0"], version="V2")
+        sound.client.boot(sys.executable)
+
+
+def test_a_disk_of_another_format(simulated: Monitor, tmp_path: Path) -> None:
+    (tmp_path / "d.qcow2").write_bytes(b"QFI\xfb")
+    with pytest.warns(RuntimeWarning, match=r"d.qcow2 is a qcow2 image, .*: qemu-img convert -O r"):
+        simulated.client.boot(sys.executable, tmp_path / "d.qcow2")
 
 
 def test_a_path_that_no_file_can_have_is_refused_by_the_monitor(simulated: Monitor) -> None:
@@ -155,7 +237,7 @@ def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
 
 @pytest.fixture
 def simulated() -> Iterator[Monitor]:
-    with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
+    with Monitor(KIND) as monitor:
         yield monitor
 
 

@@ -537,8 +537,8 @@ class SnapshotResource(Resource):
     def load(
         self, body: models.SnapshotLoadParams | Fields | None = None, /, **fields: object
     ) -> None:
-        """Restore a machine from a snapshot, before any part of the boot is configured. If it fails,
-        the monitor exits.
+        """Restore a machine from a snapshot, before any part of the boot is configured. It stays
+        paused until `resume()`, unless `resume_vm=True`. If it fails, the monitor exits.
 
         PUT /snapshot/load. Phase: fresh.
         """

@@ -153,12 +153,8 @@ class Control:
                 self._held.pop(held.id, None)  # it is deleted
         return is_left
 
-    def advise(self, name: str, definition: Definition) -> None:
-        """Logs what a machine that starts cannot do; once, that nobody reconciles one."""
-        if definition.metadata is not None and definition.configuration.mmds_config is None:
-            logger.warning(
-                "the guest of %s cannot read its metadata: there is no mmds_config", name
-            )
+    def advise(self, definition: Definition) -> None:
+        """Logs once that nobody reconciles a machine that starts."""
         if not self._is_reconciled and (definition.autostart or definition.restart != "never"):
             self._is_reconciled = True
             logger.warning(

@@ -317,7 +317,7 @@ def start(run: Run) -> None:
     held = run.held
     if held.is_up:
         return
-    run.control.advise(held.record.name, held.record.definition)
+    run.control.advise(held.record.definition)
     run.step("starts the monitor")
     in_thread(held.store.tidy_disks, held.record)
     vm = held.start()

@@ -12,6 +12,7 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._async.waiting import wait_for
+from generated_vmm.process.mistakes import note_accepted, warn_of_mistakes
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -60,14 +61,17 @@ class AsyncMonitorChannel(AsyncUnixChannel):
         return answer
 
     async def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        warn_of_mistakes(operation, self._owner)
         try:
-            return await super().exchange(operation, seconds)
+            answer = await super().exchange(operation, seconds)
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     await wait_for(self._owner, self._owner.is_over, LONGEST_END)
                     raise self._owner.exited() from failed.__cause__
             raise
+        note_accepted(operation, answer.status_code, self._owner)
+        return answer
 
 
 class AsyncMonitorClient(AsyncVmmClient):

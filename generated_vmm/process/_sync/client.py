@@ -13,6 +13,7 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process._sync.waiting import wait_for
+from generated_vmm.process.mistakes import note_accepted, warn_of_mistakes
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -61,14 +62,17 @@ class MonitorChannel(UnixChannel):
         return answer
 
     def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        warn_of_mistakes(operation, self._owner)
         try:
-            return super().exchange(operation, seconds)
+            answer = super().exchange(operation, seconds)
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     wait_for(self._owner, self._owner.is_over, LONGEST_END)
                     raise self._owner.exited() from failed.__cause__
             raise
+        note_accepted(operation, answer.status_code, self._owner)
+        return answer
 
 
 class MonitorClient(VmmClient):

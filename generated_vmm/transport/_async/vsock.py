@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 from typing import TypeAlias
 
 from generated_vmm.concurrency._async import Stream, sleep, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmProtocolError, VmmTimeoutError
 from generated_vmm.transport._async.unix import receive, send
-from generated_vmm.transport.calls import deadline_after, require_seconds
-from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, fault_of_path
+from generated_vmm.transport.calls import CallFailed, deadline_after, require_seconds
+from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, connect_to
 
 AsyncVsockConnection: TypeAlias = Stream
 
@@ -42,11 +43,14 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
         raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
     require_seconds(seconds)
     what = f"vsock port {port} on {uds_path}"
-    _require_path(uds_path, what)
     deadline = deadline_after(seconds)
     while True:
         try:
             return await _connected(uds_path, port, what, deadline)
+        except CallFailed as fault:
+            refusal = VmmConnectionError(f"{what}: no connection: {fault}; nothing was sent")
+            refusal.permanent = True
+            raise refusal from None
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
@@ -55,19 +59,12 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
         await sleep(PAUSE)
 
 
-def _require_path(uds_path: str, what: str) -> None:
-    if fault := fault_of_path(uds_path):
-        error = VmmConnectionError(f"{what}: no connection: {fault}; nothing was sent")
-        error.permanent = True
-        raise error
-
-
 async def _connected(uds_path: str, port: int, what: str, deadline: float) -> AsyncVsockConnection:
-    """One attempt. Raises OSError if another attempt may succeed."""
+    """One attempt. Raises OSError if another may succeed, `CallFailed` for an impossible path."""
     until = min(deadline, deadline_after(LONGEST_ATTEMPT))
     connection = Connection()
     try:
-        while not connection.open(lambda made: made.connect(uds_path)):
+        while not connection.open(partial(connect_to, uds_path)):
             if time.monotonic() >= until:
                 raise TimeoutError
             await sleep(FULL_QUEUE_PAUSE)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from generated_vmm.process import JailedMonitor, MonitorError
+from generated_vmm.process import JailedMonitor, Monitor, MonitorError
 
 network = pytest.importorskip("generated_vmm.process.network", reason="not run: it needs pyroute2")
 
@@ -511,6 +511,18 @@ def test_the_guest_gets_the_first_free_address_and_a_mac_made_of_it() -> None:
     with pytest.raises(ValueError, match="pass address or guest"):
         _ = unknown.boot_argument
     assert Tap().name != Tap().name
+
+
+@needs_kernel
+def test_a_tap_that_was_not_there_is_told(name: str) -> None:
+    """A tap that a monitor has made itself ends with it; the warning is an error in these tests."""
+    with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
+        with Tap(name):
+            monitor.client.network_interface("eth0").set(host_dev_name=name)
+        with open("/dev/net/tun", "r+b", buffering=0) as tun:
+            fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", name.encode(), 0x1002))
+            with pytest.warns(RuntimeWarning, match=f"there was no tap '{name}': the monitor has"):
+                monitor.client.network_interface("eth0").set(host_dev_name=name)
 
 
 def carrier() -> int:
