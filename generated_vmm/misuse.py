@@ -29,6 +29,12 @@ def require_kind(option: str, value: object, needed: str, *kinds: type) -> None:
         raise ValueError(f"{option} is {value!r}; it must be {needed}")
 
 
+def require_opened(file: object, call: str, mode: str) -> None:
+    """Raises TypeError for a path, and for a file that was opened for text."""
+    if not hasattr(file, call) or hasattr(file, "encoding"):
+        raise TypeError(f"file is {file!r}; it must be opened for bytes: open(path, {mode!r})")
+
+
 def require_options(given: Iterable[str], known: Iterable[str], more: str = "") -> None:
     """Raises TypeError for options that are not known; the error names those that are."""
     if unknown := sorted(set(given) - set(known)):

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from signal import Signals
+from typing import NoReturn
 
 from generated_vmm.errors import VmmError
 
@@ -77,12 +78,19 @@ class ProgramOutputLost(GuestProgramError):
 
 @dataclass(frozen=True, slots=True)
 class CompletedProgram:
-    """A program that has ended; `returncode` is its exit status, or -N for signal N."""
+    """A program that has ended; `returncode` is its exit status, or -N for signal N.
+
+    It is neither true nor false: `if completed` raises TypeError.
+    """
 
     args: list[str]
     returncode: int
     stdout: bytes
     stderr: bytes
+
+    def __bool__(self) -> NoReturn:
+        """Raises TypeError: what fails would be as true as what does not."""
+        raise TypeError(f"{self.args[0]} has ended: compare its returncode, or pass check=True")
 
     @property
     def signal(self) -> int | None:

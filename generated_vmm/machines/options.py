@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
+from generated_vmm.misuse import require_kind
+
 HostPath: TypeAlias = str | os.PathLike[str]
 
 
@@ -42,9 +44,14 @@ class Options:
     snapshot_timeout: float = 600.0
 
     def __post_init__(self) -> None:
-        """Raises TypeError for a text as `files`: its letters have "/", which is every file."""
+        """Raises TypeError for a text as `files`: its letters have "/", which is every file.
+
+        Raises ValueError for a limit that is no number.
+        """
         if isinstance(self.files, str | bytes | os.PathLike):
             raise TypeError(f"files is a list of files and folders: files=[{self.files!r}]")
+        for name in ("timeout", "grace", "snapshot_timeout"):
+            require_kind(name, getattr(self, name), "a number of seconds", int, float)
 
     @property
     def program(self) -> str:

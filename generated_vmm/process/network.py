@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING
 
+from generated_vmm.misuse import require_kind
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.errors import MonitorError
@@ -112,8 +113,8 @@ class Tap(AsyncBlock, Block):
             raise ValueError("address and bridge exclude each other: the bridge has the address")
         if nat and address is None:
             raise ValueError("nat needs an address")
-        _require_kind("uid", uid, int, "the number of a user")
-        _require_kind("namespace", namespace, NetworkNamespace, "a NetworkNamespace")
+        require_kind("uid", uid, "the number of a user", int)
+        require_kind("namespace", namespace, "a NetworkNamespace", NetworkNamespace)
         self.address = None if address is None else _interface("address", address)
         host = None if self.address is None else self.address.ip
         self.guest = _first_free(self.address) if guest is None else self._guest_of(guest)
@@ -214,11 +215,6 @@ class Tap(AsyncBlock, Block):
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-
-def _require_kind(option: str, value: object, kind: type, needed: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ValueError(f"{option} is {value!r}; it must be {needed}")
 
 
 def _interface(option: str, value: str) -> IPv4Interface:

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, Required, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from generated_vmm.misuse import require_options
+
 HostPath: TypeAlias = str | os.PathLike[str]
 Level: TypeAlias = Literal["Error", "Warning", "Info", "Debug", "Trace", "Off"]
 Size: TypeAlias = Annotated[int, Field(gt=0)]
@@ -82,8 +84,7 @@ def checked(options: Mapping[str, Any], kind: type, host_paths: Iterable[str]) -
     Raises TypeError for an unknown option, ValueError for a value that no monitor can start with.
     """
     known = kind.__annotations__
-    if unknown := set(options) - set(known):
-        raise TypeError(f"there are no options {sorted(unknown)}; there are {sorted(known)}")
+    require_options(options, known)
     given = {name: _plain(value) for name, value in options.items() if value is not None}
     try:
         _reader(kind).validate_python(given, strict=True)

@@ -25,6 +25,7 @@ from generated_vmm.errors import (
     VmmTimeoutError,
     shorten,
 )
+from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 
 DEFAULT_TIMEOUT = 5.0
@@ -78,6 +79,7 @@ def require_seconds(timeout: object) -> None:
 
 def deadline_after(seconds: float | None) -> float:
     """The `time.monotonic()` by which a call that starts now must end."""
+    require_kind("timeout", seconds, "a number of seconds", int, float)
     return math.inf if seconds is None else time.monotonic() + seconds
 
 
@@ -140,6 +142,7 @@ class CallSettings:
             raise ValueError("socket_path is empty; it names the monitor's unix socket")
         if self.timeout is not None:
             require_seconds(self.timeout)
+        require_kind("max_body_bytes", self.max_body_bytes, "a number of bytes", int)
         if self.max_body_bytes < 0:
             raise ValueError(f"max_body_bytes is {self.max_body_bytes}; it cannot be negative")
 

@@ -79,7 +79,7 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: open(guest().path("/etc/hosts")), "is in the guest: use its methods"),  # noqa: SIM115
     (
         lambda: unchecked(Monitor)(socket="/x"),
-        r"no options \['socket'\]; there are .*'socket_path'",
+        r"no options \['socket'\]; there are .*socket_path, ",
     ),
 ]
 

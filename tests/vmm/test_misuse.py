@@ -1,6 +1,10 @@
 """Names, options and values that other libraries have, and what is silent beside them."""
 
+import io
 import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from generated_vmm.guest import (
     AsyncGuest,
     AsyncGuestPath,
     AsyncProgram,
+    CompletedProgram,
     Guest,
     GuestPath,
     Program,
@@ -47,3 +52,51 @@ def test_a_part_of_a_microvm_is_not_called_itself() -> None:
         vm.drive.set(drive_id="rootfs", path_on_host="/rootfs", is_root_device=True)
     with pytest.raises(TypeError, match=r"MachineConfigResource is not callable: .* set, update"):
         vm.machine_config(vcpu_count=2, mem_size_mib=512)
+
+
+TEXT, HOUR = io.StringIO(), timedelta(hours=1)
+CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: vm().boot("/vmlinux", "/disk", 2, 512), TypeError, "vcpu_count=2, mem_size_mib=512"),
+    (lambda: any_of(VmmClient)("/s", max_body_bytes="1M"), ValueError, "must be a number of bytes"),
+    (lambda: any_of(VmmClient)("/s", max_answer_bytes="1M"), ValueError, "a number of bytes"),
+    (lambda: any_of(Monitor)().stop(grace=HOUR), ValueError, "grace is datetime.*of seconds"),
+    (lambda: path().write_from(Path("f")), TypeError, r"for bytes: open\(path, 'rb'\)"),
+    (lambda: path().write_from(TEXT), TypeError, r"for bytes: open\(path, 'rb'\)"),
+    (lambda: path().write_tar_from("f.tar"), TypeError, r"for bytes: open\(path, 'rb'\)"),
+    (lambda: path().read_into(Path("f")), TypeError, r"for bytes: open\(path, 'wb'\)"),
+    (lambda: path().read_tar_into(TEXT), TypeError, r"for bytes: open\(path, 'wb'\)"),
+    (lambda: path().read_bytes("1M"), ValueError, "max_bytes is '1M'; .* a number of bytes"),
+    (lambda: path().write_bytes(b"", mode=644), ValueError, "644, which is 0o1204; .* as 0o644"),
+    (lambda: path().write_bytes(b"", mode="0644"), ValueError, "mode is '0644'; .* as 0o644"),
+    (lambda: any_of(Guest)("/s").wait_until_ready(HOUR), ValueError, "a number of seconds"),
+    (lambda: any_of(Machines)(".", firecracker="/f"), TypeError, "'firecracker'.*are binary, "),
+    (lambda: any_of(Machines)(".", grace=HOUR), ValueError, "grace is datetime.* of seconds"),
+]
+
+
+def any_of(kind: object) -> Any:
+    """A class whose calls no type checker sees."""
+    return kind
+
+
+def vm() -> Any:
+    return VmmClient("/s")
+
+
+def path() -> Any:
+    return Guest("/no/vsock").path("/file")
+
+
+@pytest.mark.parametrize(("call", "error", "said"), CALLS)
+def test_a_value_of_another_kind(
+    call: Callable[[], object], error: type[Exception], said: str, folder: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(error, match=said):
+        call()
+
+
+def test_a_program_that_has_ended_is_neither_true_nor_false() -> None:
+    completed = CompletedProgram(["test", "-f", "/file"], 1, b"", b"")
+    with pytest.raises(TypeError, match="test has ended: compare its returncode, or pass check="):
+        assert completed

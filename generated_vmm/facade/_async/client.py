@@ -6,7 +6,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Never, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._async.resources import AsyncMonitorApi
@@ -16,6 +16,7 @@ from generated_vmm.concurrency._async import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
+from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -55,6 +56,7 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: AsyncChannel | None = None,
     ) -> None:
+        require_kind("max_answer_bytes", max_answer_bytes, "a number of bytes", int)
         is_own = transport is None
         path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         channel = transport or AsyncUnixChannel(path, max_answer_bytes)
@@ -120,6 +122,7 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         boot_source: str | os.PathLike[str] | models.BootSource | Fields,
         root_drive: str | os.PathLike[str] | models.Drive | Fields | None = None,
         machine_config: models.MachineConfiguration | Fields | None = None,
+        *sizes: Never,
         **fields: Unpack[models.PartialMachineConfigurationFields],
     ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
@@ -129,6 +132,8 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         `machine_config` or its `fields`; a field that is not passed has the monitor's default. All
         values are checked before the first request. Set up other devices first, with their members.
         """
+        if sizes:
+            raise TypeError("boot takes sizes by name: vcpu_count=2, mem_size_mib=512")
         for step in boot_steps(boot_source, root_drive, machine_config, fields):
             await self.send(step)
         return await self.send(operations.describe_instance())

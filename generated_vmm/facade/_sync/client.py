@@ -7,7 +7,7 @@ import copy
 import os
 import time
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Never, Self, Unpack
 
 from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
@@ -17,6 +17,7 @@ from generated_vmm.concurrency._sync import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
+from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
     DEFAULT_MAX_ANSWER_BYTES,
@@ -56,6 +57,7 @@ class VmmClient(MonitorApi, Context):
         max_answer_bytes: int = DEFAULT_MAX_ANSWER_BYTES,
         transport: Channel | None = None,
     ) -> None:
+        require_kind("max_answer_bytes", max_answer_bytes, "a number of bytes", int)
         is_own = transport is None
         path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         channel = transport or UnixChannel(path, max_answer_bytes)
@@ -121,6 +123,7 @@ class VmmClient(MonitorApi, Context):
         boot_source: str | os.PathLike[str] | models.BootSource | Fields,
         root_drive: str | os.PathLike[str] | models.Drive | Fields | None = None,
         machine_config: models.MachineConfiguration | Fields | None = None,
+        *sizes: Never,
         **fields: Unpack[models.PartialMachineConfigurationFields],
     ) -> models.InstanceInfo:
         """Sets kernel, root drive and machine size, starts the microVM and reads its state.
@@ -130,6 +133,8 @@ class VmmClient(MonitorApi, Context):
         `machine_config` or its `fields`; a field that is not passed has the monitor's default. All
         values are checked before the first request. Set up other devices first, with their members.
         """
+        if sizes:
+            raise TypeError("boot takes sizes by name: vcpu_count=2, mem_size_mib=512")
         for step in boot_steps(boot_source, root_drive, machine_config, fields):
             self.send(step)
         return self.send(operations.describe_instance())

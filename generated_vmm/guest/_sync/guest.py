@@ -22,7 +22,7 @@ from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.answers import Output
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -102,7 +102,7 @@ class Guest(Context, Told):
 
         One that stays is raised immediately: the machine was started without a vsock device.
         """
-        deadline = time.monotonic() + timeout
+        deadline = deadline_after(timeout)
         while True:
             try:
                 return self._info(deadline)
@@ -180,9 +180,8 @@ class Guest(Context, Told):
         """
         if isinstance(args, str | bytes):
             raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
-        if unknown := sorted(options.keys() - ProgramOptions.__annotations__.keys()):
-            there = f"there are {', '.join(ProgramOptions.__annotations__)}"
-            raise TypeError(f"no options {unknown}; {there}. Output is always captured, as bytes")
+        captured = ". Output is always captured, as bytes"
+        require_options(options, ProgramOptions.__annotations__, captured)
         name, timeout = options.pop("id", None), options.pop("timeout", None)
         if timeout is not None:
             require_seconds(timeout)

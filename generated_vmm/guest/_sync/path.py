@@ -13,7 +13,7 @@ from generated_vmm.facade.elsewhere import PATH
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PART, Link
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, require_kind, require_opened
 from generated_vmm.operation import Operation
 
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -104,8 +104,7 @@ class GuestPath(Told):
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        octal = None if mode is None else f"{mode:o}"
-        operation = operations.write_file(self._quoted, mode=octal, owner=owner)
+        operation = operations.write_file(self._quoted, mode=_octal(mode), owner=owner)
         self._write(operation, file, progress)
 
     def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
@@ -116,6 +115,7 @@ class GuestPath(Told):
         self._write(operations.write_folder(self._quoted), file, progress)
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
+        require_opened(file, "read", "rb")
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -129,6 +129,8 @@ class GuestPath(Told):
         max_bytes: int | None,
         progress: Progress | None,
     ) -> None:
+        require_opened(file, "write", "wb")
+        require_kind("max_bytes", max_bytes, "a number of bytes", int)
         size = 0
 
         def sink(part: bytes, total: int | None) -> None:
@@ -141,6 +143,16 @@ class GuestPath(Told):
                 progress(size, total)
 
         self._link.move(operation, str(self), sink=sink)
+
+
+def _octal(mode: int | None) -> str | None:
+    """The mode for the agent. Raises ValueError for 644, which is 0o1204 and meant as 0o644."""
+    require_kind("mode", mode, "a number, such as 0o644", int)
+    if mode is None:
+        return None
+    if 0o777 < mode <= 777 and not {*str(mode)} & {*"89"}:
+        raise ValueError(f"mode is {mode}, which is {mode:#o}; it must be octal, such as 0o{mode}")
+    return f"{mode:o}"
 
 
 def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

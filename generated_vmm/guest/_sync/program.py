@@ -16,7 +16,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, require_kind
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -135,6 +135,7 @@ class Program(Told):
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
     ) -> errors.CompletedProgram:
         """Communicates, after some output. Raises `GuestAgentTimeout` at the deadline."""
+        require_kind("max_output_bytes", max_output_bytes, "a number of bytes", int)
         rest = None if input is None else memoryview(input)
         streams = {"stdout": bytearray(), "stderr": bytearray()}
         while True:
@@ -200,6 +201,7 @@ class Program(Told):
 
         SIGKILL ends every process that it has started, those in other sessions included.
         """
+        require_kind("signal", signal, "a number, such as signal.SIGTERM", int)
         self._exchange(signal=int(signal))
 
     def terminate(self) -> None:

@@ -30,7 +30,7 @@ from generated_vmm.machines.records import (
     SnapshotRecord,
     new_id,
 )
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, require_kind
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import Monitor
 from generated_vmm.transport.calls import levels_to_caller
@@ -161,7 +161,7 @@ class Machine(Told):
         return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     def start(self, *, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs.
+        """Starts the monitor and boots the guest; does nothing if it runs, and not if it is paused.
 
         Emits a RuntimeWarning for a `definition` that was changed and not stored.
         """
@@ -186,6 +186,7 @@ class Machine(Told):
 
     def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
+        require_kind("grace", grace, "a number of seconds", int, float)
         with self._carry_out("stop", by, grace) as run:
             run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
 
@@ -297,6 +298,7 @@ class Machine(Told):
         call does the rest. Raises ValueError for a disk that is not its own, a smaller size, and
         one that is no multiple of 512.
         """
+        require_kind("size", size, "a number of bytes, such as 2 * 1024**3", int)
         with self._carry_out("edit", by) as run:
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}

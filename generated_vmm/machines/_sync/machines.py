@@ -23,7 +23,7 @@ from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
 from generated_vmm.machines.store import ID, Store
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, require_options
 
 
 class Machines(Context, Told):
@@ -44,6 +44,7 @@ class Machines(Context, Told):
     _elsewhere = MACHINES
 
     def __init__(self, folder: HostPath, **options: Unpack[MachinesOptions]) -> None:
+        require_options(options, MachinesOptions.__annotations__)
         self._store, self._is_tidy = Store(folder), False
         self._control = Control(self._store, Options(**options))
 

@@ -237,7 +237,8 @@ class Run:
         state = record.should_be if record.started_at is not None else "Ended"
         if state not in states:
             wanted = " or ".join(states).lower()
-            raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}")
+            hint = "; resume() lets it run" if state == "Paused" else ""
+            raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}{hint}")
 
     def step(self, step: str, **members: object) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""
@@ -316,7 +317,7 @@ def start(run: Run) -> None:
     """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
     held = run.held
     if held.is_up:
-        return
+        return run.require("Running", "Ended")
     run.control.advise(held.record.definition)
     run.step("starts the monitor")
     in_thread(held.store.tidy_disks, held.record)

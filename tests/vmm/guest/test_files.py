@@ -8,9 +8,11 @@ import resource
 import socket
 import subprocess
 import tarfile
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -310,3 +312,17 @@ def test_a_file_that_is_not_read_to_its_end_leaves_no_connection(
     with pytest.raises(GuestProgramError) as refused:
         guest.path(folder / "file").read_bytes(max_bytes=1)
     assert open_sockets() <= before, refused
+
+
+def test_files_and_modes_of_the_right_kind(guest: Guest, folder: Path) -> None:
+    made = guest.path(folder / "file")
+    for mode in (0o600, 0o755, 0o400, 0o620, 0o1777, 0o4711, 0o100644):
+        made.write_bytes(b"data", mode=mode)
+        assert made.stat().mode == mode & 0o7777
+    with tempfile.TemporaryFile() as file, tempfile.SpooledTemporaryFile() as spooled:
+        made.read_into(file)
+        files: tuple[Any, ...] = file, spooled, io.BytesIO()
+        for each in files:
+            each.seek(0)
+            made.write_from(each)
+            made.read_into(each, max_bytes=4)

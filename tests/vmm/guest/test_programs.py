@@ -257,6 +257,8 @@ def test_a_signal_reaches_the_whole_group(guest: Guest) -> None:
     program = guest.start(["sh", "-c", script], stdin=True)
     items = iter(program.output())
     child = int(first_lines(items, 1)[0])
+    with pytest.raises(ValueError, match=r"a number, such as signal\.SIGTERM"):
+        program.send_signal("TERM")  # type: ignore[arg-type]  # which is the point
     program.send_signal(signal.SIGTERM)
     assert first_lines(items, 1) == ["trapped"]
     assert gone([child])

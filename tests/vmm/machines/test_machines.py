@@ -249,6 +249,8 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
             web.grow(disk, size)
     assert own_disk(folder, web).stat().st_size == 3 * before
     assert own_disk(folder, web).read_bytes()[:before] == (folder / "disk").read_bytes()
+    with pytest.raises(ValueError, match="size is '2G'; it must be a number of bytes, such as 2 "):
+        web.grow("rootfs", "2G")  # type: ignore[arg-type]  # which is the point
     shared = machines.create("shared", definition(folder), copy_disks=False)
     with pytest.raises(ValueError, match="no disk of this machine's own"):
         shared.grow("rootfs", 3 * before)
@@ -609,3 +611,17 @@ async def test_a_change_of_a_copy_is_told_to_async_programs_too(folder: Path) ->
         with pytest.warns(RuntimeWarning, match=r"machine\.definition is a copy") as told:
             await web.start()
         assert [each.filename for each in told] == [__file__]
+
+
+def test_a_paused_machine_is_not_started(web: Machine) -> None:
+    web.start()
+    web.start()
+    web.client.pause()
+    with pytest.raises(MachineError, match=r"web is paused; it must be .*; resume\(\) lets it run"):
+        web.start()
+    with pytest.raises(ValueError, match="grace is '5'; it must be a number of seconds"):
+        web.stop(grace="5")  # type: ignore[arg-type]  # which is the point
+    assert web.state() == "Paused"
+    web.resume()
+    web.start()
+    assert web.state() == "Running"
