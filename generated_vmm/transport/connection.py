@@ -22,12 +22,11 @@ Connect: TypeAlias = Callable[[socket.socket], None]
 
 
 class Connection:
-    """One socket; `is_open` while it is connected. In a forked child it is closed."""
+    """One socket, which is closed in a forked child."""
 
-    __slots__ = ("__weakref__", "_arrivals", "is_open", "socket")
+    __slots__ = ("__weakref__", "_arrivals", "socket")
 
     def __init__(self, connected: socket.socket | None = None) -> None:
-        self.is_open = connected is not None
         self.socket = connected or socket.socket(socket.AF_UNIX)
         self.socket.setblocking(False)
         self._arrivals = select.poll()
@@ -43,16 +42,14 @@ class Connection:
             connect(self.socket)
         except BlockingIOError:
             return False
-        self.is_open = True
         return True
 
     def is_quiet(self) -> bool:
         """Whether the peer has neither closed the connection nor sent bytes without a request."""
-        return self.is_open and not self._arrivals.poll(0)
+        return not self._arrivals.poll(0)
 
     def close(self) -> None:
         """Closes the connection, or this process's copy of it."""
-        self.is_open = False
         self.socket.close()
 
     start_over = close

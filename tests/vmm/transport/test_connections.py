@@ -56,7 +56,7 @@ def test_opening_says_whether_there_is_a_connection(
     with full_queue(busy):
         for path, is_open in ((socket_path, True), (busy, False)):
             connection = Connection()
-            assert connection.open(partial(connect_to, str(path))) is connection.is_open is is_open
+            assert connection.open(partial(connect_to, str(path))) is is_open
             connection.close()
 
 
