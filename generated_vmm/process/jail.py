@@ -84,11 +84,8 @@ class Jail(Place):
             raise FileNotFoundError(f"{self.directory} is not open")
         return self._require_own(open_beneath(root.number, path))
 
-    def copies(self) -> list[tuple[str, str]]:
-        """The host's files that the monitor reads at its start, and their copies."""
-        return [(self.settings[name], copy) for name, copy in self._copies().items()]
-
-    def _copies(self) -> dict[str, str]:
+    def copies(self) -> dict[str, str]:
+        """The copies of the host's files that the monitor reads at its start, by their option."""
         return {name: f"/{name}" for name in FILES if name in self.settings}
 
     def require_user(self) -> None:
@@ -107,7 +104,7 @@ class Jail(Place):
     def _argv(self) -> list[str]:
         env = self.settings.get("env")
         paths = {
-            **self._copies(),
+            **self.copies(),
             "api_sock": self._inner_socket,
             "log_path": self.settings.get("log_path", f"/{LOG}"),
             "metrics_path": self.settings.get("metrics_path", f"/{METRICS}"),

@@ -90,5 +90,5 @@ class AsyncJailedMonitor(AsyncMonitor):
 
     async def _prepare(self) -> None:
         await self._reached(Phase.TAKEN)
-        for source, copy in self._place.copies():
-            await self.copy_in(source, copy)
+        for option, copy in self._place.copies().items():
+            await self.copy_in(self._place.settings[option], copy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from _thread import start_new_thread
 from abc import ABC, abstractmethod
@@ -38,14 +39,10 @@ async def until(
     except TimeoutError:
         raise
     except Interruption:
-        while True:
-            try:
+        while not is_true() and time.monotonic() < deadline:
+            # others may come, perhaps at every turn of the event loop
+            with contextlib.suppress(Interruption):
                 await wait_for(changing, is_true, deadline - time.monotonic())
-                break
-            except TimeoutError:
-                raise
-            except Interruption:  # perhaps at every turn of the event loop
-                continue
         raise
 
 

@@ -89,5 +89,5 @@ class JailedMonitor(Monitor):
 
     def _prepare(self) -> None:
         self._reached(Phase.TAKEN)
-        for source, copy in self._place.copies():
-            self.copy_in(source, copy)
+        for option, copy in self._place.copies().items():
+            self.copy_in(self._place.settings[option], copy)

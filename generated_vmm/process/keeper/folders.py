@@ -83,45 +83,39 @@ def _steps_to(path: str) -> Iterator[str]:
 def enter(folder: int, path: str) -> None:
     """Creates the link. Without it a monitor runs too, but is not listed."""
     leave(folder)
-    for registry in registries():
-        with contextlib.suppress(OSError):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(registry, 0o700)
-            if _is_private(registry):
-                return os.symlink(path, _entry_of(folder, registry))
+    with contextlib.suppress(OSError, Refused):
+        os.symlink(path, _entry_of(folder))
 
 
 def leave(folder: int) -> None:
-    """Removes the link, wherever it is."""
-    for registry in registries():
-        with contextlib.suppress(OSError):
-            if _is_private(registry):
-                os.unlink(_entry_of(folder, registry))
-
-
-def _entry_of(folder: int, registry: str) -> str:
-    found = os.fstat(folder)
-    return f"{registry}/{found.st_dev}-{found.st_ino}"
+    """Removes the link."""
+    with contextlib.suppress(OSError, Refused):
+        os.unlink(_entry_of(folder))
 
 
 def known_folders() -> Iterator[tuple[str, str]]:
     """The links, and their folders."""
-    for registry in registries():
-        with contextlib.suppress(OSError):
-            if _is_private(registry):
-                for name in sorted(os.listdir(registry)):
-                    entry = f"{registry}/{name}"
-                    yield entry, os.readlink(entry)
+    with contextlib.suppress(OSError, Refused):
+        registry = _private_registry()
+        for name in sorted(os.listdir(registry)):
+            yield f"{registry}/{name}", os.readlink(f"{registry}/{name}")
 
 
-def registries() -> list[str]:
-    """The folders that may contain links; the system empties them when the host starts."""
+def _entry_of(folder: int) -> str:
+    found = os.fstat(folder)
+    return f"{_private_registry()}/{found.st_dev}-{found.st_ino}"
+
+
+def _private_registry() -> str:
+    """The registry, which is made if it is missing. Raises `Refused`, OSError."""
+    path = registry()
+    with contextlib.suppress(OSError):
+        os.mkdir(path, 0o700)
+    require_private(path, os.lstat(path))
+    return path
+
+
+def registry() -> str:
+    """The folder of this user's links; it is empty when the host has started."""
     uid = os.geteuid()
-    systems = [f"/run/{REGISTRY}"] if uid == 0 else []
-    return [*systems, f"/run/user/{uid}/{REGISTRY}", f"/tmp/{REGISTRY}-{uid}"]  # noqa: S108  # checked
-
-
-def _is_private(registry: str) -> bool:
-    found = os.lstat(registry)
-    is_ours = found.st_uid == os.geteuid() and not found.st_mode & 0o077
-    return is_ours and stat.S_ISDIR(found.st_mode)
+    return f"/run/{REGISTRY}" if uid == 0 else f"/dev/shm/{REGISTRY}-{uid}"  # noqa: S108  # checked

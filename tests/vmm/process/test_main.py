@@ -1,6 +1,5 @@
 """`python -m generated_vmm.process`: what is shown of a host's monitors, and what is removed."""
 
-import errno
 import os
 import signal
 import subprocess
@@ -39,7 +38,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs roo
 def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own. What other processes start is in the user's."""
     (folder / "registry").mkdir(mode=0o700)
-    monkeypatch.setattr(folders, "registries", lambda: [f"{folder}/registry"])
+    monkeypatch.setattr(folders, "registry", lambda: f"{folder}/registry")
     monkeypatch.setattr(taps, "leftovers", lambda: iter(TAPS))
     TAPS.clear()
 
@@ -218,15 +217,12 @@ def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(
     assert list((folder / "registry").iterdir()) == []
 
 
-def test_a_link_is_removed_although_no_registry_can_be_made(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a full disk: the link may be in a registry before the one that would be made now."""
+def test_a_registry_that_others_can_change_is_not_used(folder: Path) -> None:
+    (folder / "registry").chmod(0o777)
     with Descriptor(os.open, folder, os.O_RDONLY) as held:
         folders.enter(held.number, str(folder))
-        monkeypatch.setattr(os, "mkdir", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
-        folders.leave(held.number)
-    assert list((folder / "registry").iterdir()) == []
+    assert not list((folder / "registry").iterdir())
+    assert not list(folders.known_folders())
 
 
 def test_a_folder_that_others_can_change_is_not_touched(
