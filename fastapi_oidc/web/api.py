@@ -62,6 +62,7 @@ from fastapi_oidc.web.guards import (
     RequireAuth,
     made_here,
     needs_of,
+    scopes_of,
 )
 from fastapi_oidc.web.headers import token_scheme_in
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind
@@ -383,5 +384,6 @@ class API(Serving[Identity, Any]):
             raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
         scheme = token_scheme_in(connection.scope["headers"])
         others = needs_of(connection, lambda root: root is self._token)
+        needed = permission.joined([*others, Permission(scopes_of(connection))])
         with context.owning:
-            raise self._challenger.refusal(cause, scheme, permission.joined(others)) from cause
+            raise self._challenger.refusal(cause, scheme, needed) from cause

@@ -58,10 +58,10 @@ def endpoints_of(app: Any) -> list[Endpoint]:
     return list(_endpoints(app.routes, ""))
 
 
-def calls_of(scope: Scope) -> list[object]:
+def dependants_of(scope: Scope) -> list[Dependant]:
     """The dependencies of the endpoint that serves a request, also those of its routers."""
     included = scope.get("fastapi", {}).get("effective_route_context")
-    return [each.call for each in _dependants(included or scope.get("route"))]
+    return list(_dependants(included or scope.get("route")))
 
 
 def _endpoints(routes: Sequence[BaseRoute], prefix: str) -> Iterator[Endpoint]:
@@ -146,7 +146,7 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             "an access token was refused, because its endpoint takes sessions only: use "
             "oidc.require_user, or api.require(...) for tokens",
         )
-    calls = [id(each) for each in calls_of(context.scope)]
+    calls = [id(each.call) for each in dependants_of(context.scope)]
     overrides = getattr(app, "dependency_overrides", {})
     lost = [each for each in overrides if isinstance(each, Dependency) and id(each) not in calls]
     if lost:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature, isclass
+from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
@@ -23,7 +24,7 @@ from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
-from fastapi_oidc.web.application import calls_of
+from fastapi_oidc.web.application import dependants_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
@@ -184,8 +185,16 @@ class Guard(Dependency, Generic[Subject]):
 
 def needs_of(connection: HTTPConnection, is_root: Callable[[Root[Any]], bool]) -> list[Any]:
     """What the endpoint's guards need, whose root is one of these."""
-    guards = [each for each in calls_of(connection.scope) if isinstance(each, Guard)]
+    calls = [each.call for each in dependants_of(connection.scope)]
+    guards = [each for each in calls if isinstance(each, Guard)]
     return [each.needs for each in guards if each.needs is not None and is_root(each.root)]
+
+
+def scopes_of(connection: HTTPConnection) -> tuple[str, ...]:
+    """The scopes that the endpoint needs of tokens, also those in `Security(..., scopes=[...])`."""
+    asking = [each for each in dependants_of(connection.scope) if isinstance(each.call, FromAPI)]
+    named = ((each.parent_oauth_scopes, each.own_oauth_scopes) for each in asking)
+    return tuple(chain.from_iterable(filter(None, chain.from_iterable(named))))
 
 
 class FromLocals(Dependency, Generic[Result]):

@@ -1,9 +1,10 @@
 """What an API can require of a token: its issuer, its key, the user's authentication."""
 
+from itertools import product
 from typing import Annotated, Any
 
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Security
 
 from fastapi_oidc import (
     OIDC,
@@ -197,13 +198,18 @@ def test_acr_values_are_a_list_and_max_age_is_a_number() -> None:
 
 async def test_the_challenge_has_what_all_guards_of_the_endpoint_need() -> None:
     """Otherwise a client gets a token for one guard that another one refuses, and so on."""
+    scopes = ("machines:read", "machines:write")
 
     def mount(app: FastAPI, _oidc: OIDC[Any, Any], api: API[Any]) -> None:
         guards = [api.require("machines:read", max_age=300), api.require("machines:write")]
         app.get("/both", dependencies=[Depends(guard) for guard in guards])(lambda: None)
+        scoped = [Security(api.require_user, scopes=[scope]) for scope in scopes]
+        app.get("/scoped", dependencies=scoped)(lambda: None)
 
     world = make_api_world(mount=mount)
-    for scope in ("machines:read", "machines:write", ""):
-        token = await world.token(scope) if scope else ""
-        answer = await (world.get(token, "/both") if token else begin(world.world.app, "/both"))
-        assert 'scope="machines:read machines:write"' in answer.headers["www-authenticate"]
+    answers = [await begin(world.world.app, "/both")]
+    for path, scope in product(("/both", "/scoped"), scopes):
+        answers.append(await world.get(await world.token(scope), path))
+    for answer in answers:
+        named = answer.headers["www-authenticate"].partition('scope="')[2].partition('"')[0]
+        assert set(named.split()) == set(scopes)
