@@ -125,7 +125,7 @@ def mcp_user(token: AccessToken) -> object | None:
         scopes=list(token.scope),
         expires_at=token.expires_at,
         subject=token.sub,
-        claims={**token.claims, "iss": token.iss},
+        claims={"iss": token.iss, **token.claims},
     )
     user: object = bearer.AuthenticatedUser(info)
     return user

@@ -5,11 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp.server.auth.middleware.bearer_auth import authorization_context
 
 from examples.mcp.application import create_app
-from fastapi_oidc import Clock, Code
+from fastapi_oidc import AccessToken, Clock, Code
 from fastapi_oidc.testing import DevProvider, DevResource, DevUser
-from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools
+from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools, mcp_user
 from tests.oidc.world import BASE_URL, Time, client_at, settings_of
 
 URL = f"{BASE_URL}/mcp"
@@ -111,6 +112,19 @@ async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         assert (await notes.post(bob, ready, **session)).status_code == 404
         assert (await notes.post(alice, ready, **session)).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("claims", "issuer"),
+    [({"iss": "https://op.test/acme"}, "https://op.test/acme"), ({}, "https://op.test")],
+)
+def test_users_of_two_tenants_of_an_issuer_are_two_users(
+    claims: dict[str, Any], issuer: str
+) -> None:
+    """What a provider says of an opaque token may name no issuer."""
+    token = AccessToken("https://op.test", "alice", (URL,), "app", (), (), 0, claims, value="")
+    user: Any = mcp_user(token)
+    assert authorization_context(user)["issuer"] == issuer
 
 
 @pytest.mark.parametrize("name", ["add_notes", "renamed", "x" * 1_000_000, ""])
