@@ -318,8 +318,6 @@ def _identity_type(resolve: ResolveIdentity[Any] | None, options: Options[Any, A
     """The type as which stored identities are read."""
     if (chosen := options.get("identity_type")) is not None:
         return chosen
-    if resolve is not None and not callable(resolve):
-        raise misconfigured("resolve_identity is a function, which a login calls")
     try:
         returned: type[Any] = get_type_hints(resolve or standard_identity)["return"]
         return returned

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
@@ -25,7 +28,7 @@ from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSes
 Prompt = Literal["none", "login", "consent", "select_account"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, hide_input_in_errors=True))
 class LoginOptions:
     """The options of one login.
 
@@ -36,7 +39,8 @@ class LoginOptions:
     `scope` and `acr_values` are lists or texts with spaces.
 
     The callback verifies `max_age` (seconds) and `acr_values`, of which the ID token must have one.
-    If the same user returns, open pages can still send their forms.
+    If the same user returns, open pages can still send their forms. Raises ValueError, which names
+    each option of a wrong type.
     """
 
     return_to: str | None = None

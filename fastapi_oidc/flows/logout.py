@@ -7,7 +7,10 @@ import hmac
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.events import EventName
@@ -37,9 +40,12 @@ from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, by_applica
 _log = logging.getLogger("fastapi_oidc.logout")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, hide_input_in_errors=True))
 class LogoutOptions:
-    """`local` does not end the provider's session; `return_to` is a path of this application."""
+    """`local` does not end the provider's session; `return_to` is a path of this application.
+
+    Raises ValueError, which names each option of a wrong type.
+    """
 
     local: bool = False
     return_to: str | None = None

@@ -25,7 +25,7 @@ from fastapi_oidc.errors import (
     SessionError,
     misconfigured,
 )
-from fastapi_oidc.flows.relying_party import Application
+from fastapi_oidc.flows.relying_party import Application, IdentityContext
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
 from fastapi_oidc.resource_server.token import Permission
@@ -65,7 +65,7 @@ from fastapi_oidc.web.guards import (
     scopes_of,
 )
 from fastapi_oidc.web.headers import token_scheme_in
-from fastapi_oidc.web.misuse import Argument, awaited, require_kind
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.runtime import Registrations, Runtime
@@ -127,6 +127,7 @@ class API(Serving[Identity, Any]):
         self.resource = resource_of(audience, options.get("resource"))
         self._fixed = None if fixed is None else self._server_of(fixed)
         resolve = options.get("resolve_identity")
+        require_takes(f"resolve_identity of {self.function}", resolve, IdentityContext)
         self._application = None if resolve is None else Application(resolve)
         self.scopes = described(options.get("scopes", {}))
         url = None if self.resource is None else metadata_url(self.resource)

@@ -218,6 +218,8 @@ def name_with(function: Any, owner: object) -> str:
 
 def require_takes(name: str, callback: Any, *given: type) -> None:
     """Raise ConfigurationError for a callback that cannot be called with values of these types."""
+    if callback is not None and not callable(callback):
+        raise misconfigured(f"{name} is a function, not {type(callback).__name__}")
     try:
         taken = inspect.signature(callback, follow_wrapped=False)
     except (TypeError, ValueError):  # there is none, or it is written in C

@@ -154,6 +154,7 @@ class Outgoing(Serving[Identity, RequestData]):
 
 
 def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:
+    require_kind("min_validity", min_validity, int)
     proofs, is_allowed = runtime.engine.grants.proofs, runtime.party.settings.allow_insecure_http
     return auth_of(tokens, min_validity, proofs, is_insecure_allowed=is_allowed)
 

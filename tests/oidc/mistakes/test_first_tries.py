@@ -110,7 +110,6 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: setattr(settings(), "client_secret", "new"), r"settings\.model_copy"),
     (lambda w: Depends(w.oidc.require_auth()), r"Depends\(guard\), without a call"),
     (lambda w: w.oidc.require_auth(tools), "not function. A guard is a dependency"),
-    (lambda w: Depends(api(w).require_user()), r"Depends\(guard\), without a call"),
     (lambda w: api(w).require(role=["x"]), "role of api.require must be str or None, not list"),
     (lambda w: w.oidc.api(["https://app.test/api"]), "audience of oidc.api must be str, not list"),
     (lambda w: api(w).require(["read"]), "not list; several are several arguments"),
@@ -132,7 +131,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(StandardIdentity(sub="alice")).identity, "the session has it"),
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
-    (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, which a"),
+    (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, not OIDC"),
     (
         lambda _: unchecked(OIDC)(settings(), session_store=Shelf()),
         r"Shelf\.set .*str, Sealed",
@@ -155,8 +154,8 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDC)(settings(), on_event=settled), "on_event is not async"),
     (lambda _: unchecked(OIDC)(issuer="https://op.test"), r"go into OIDCSettings: OIDC\("),
     (lambda _: unchecked(OIDC)(), r"needs the settings of a registration: OIDC\("),
-    (lambda _: unchecked(OIDC)([settings()]), "several are a dict: .*, not list"),
     (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
+    (lambda _: session_for(ALICE, expire_at=1), "argument 'expire_at': is expires_at"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore), "class MemoryStore, not"),
     (

@@ -133,11 +133,6 @@ def test_a_session_has_the_sub_of_its_identity(identity: object, sub: str) -> No
     assert session.expires_at == session.created_at + 8 * 3600
 
 
-def test_an_unknown_member_of_a_session_is_refused() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'expire_at': is expires_at"):
-        session_for(ALICE, expire_at=1)
-
-
 async def test_a_csrf_token_is_valid_for_each_session_of_a_user() -> None:
     """An override that calls `session_for` makes a session for each request."""
     world = make_world(mount=mount)

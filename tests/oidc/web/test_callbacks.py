@@ -34,6 +34,7 @@ def of_one(page: Any) -> None: ...
         ("load_request_data", of_two, "is called with (RequestDataContext), and takes (claims"),
         ("create_public_session", of_none, "is called with (PublicSessionContext), and takes"),
         ("render_page", of_one, "is called with (Request, Page), and takes (page: "),
+        ("before_session_persist", "approve", "is a function, not str"),
     ],
 )
 def test_a_callback_of_something_else_is_refused(option: str, callback: Any, said: str) -> None:

@@ -13,6 +13,8 @@ from fastapi_oidc import (
     OIDC,
     Code,
     ConfigurationError,
+    LoginOptions,
+    LogoutOptions,
     MemoryStore,
     OIDCError,
     OIDCMiddleware,
@@ -105,13 +107,13 @@ class Nobody(httpx.AsyncBaseTransport):
 
 
 MAKE: Any = OIDC
+NO: Any = "no"
 
 
 @pytest.mark.parametrize(
     ("call", "told"),
     [
         (lambda o: o.auth(SECRET), r"session of oidc.auth\(session\) must be .* or Grant, not str"),
-        (lambda o: o.auth(None), r"session of oidc.auth\(session\) must be .*, not NoneType"),
         (
             lambda o: o.grant(SESSION),
             "session_id of oidc.grant must be str or .*, not OIDCSession$",
@@ -136,6 +138,10 @@ MAKE: Any = OIDC
             lambda o: o.api("api", accept_plain_jwt="false"),
             "accept_plain_jwt of oidc.api must be bool, not str",
         ),
+        (lambda o: o.api("api", resolve_identity=SECRET), "of oidc.api is a function, not str"),
+        (lambda o: LogoutOptions(local=NO), r"local\n  Input should be a valid boolean"),
+        (lambda o: LoginOptions(max_age=NO), r"max_age\n  Input should be a valid integer"),
+        (lambda o: o.app_auth(min_validity=SECRET), "min_validity must be int, not str"),
         (lambda o: MAKE(SECRET), r"settings of OIDC \(several are a dict: .*OIDCSettings, not str"),
         (lambda o: MAKE(o.settings, client_id="a"), r"OIDC\(OIDCSettings\(client_id=...\)\)"),
         (lambda o: MAKE(type(o.settings)), "not the class OIDCSettings"),
@@ -149,6 +155,6 @@ def test_it_is_named(call: Callable[[Any], Any], told: str) -> None:
         if inspect.isawaitable(made):
             await made
 
-    with pytest.raises(TypeError, match=told) as caught:
+    with pytest.raises((TypeError, ValueError, ConfigurationError), match=told) as caught:
         asyncio.run(awaited())
     assert SECRET not in str(caught.value)
