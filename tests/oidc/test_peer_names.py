@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fastapi_oidc import OIDCSettings
-from fastapi_oidc.peer_names import PEER_NAMES, hint_for, require_known
+from fastapi_oidc.peer_names import PEER_NAMES, hint_for
 from fastapi_oidc.web.api_options import APIOptions
 from tests.packaging.built import REPOSITORY
 
@@ -44,9 +44,3 @@ def test_the_documentation_has_every_name() -> None:
 )
 def test_a_hint_is_a_question_or_a_sentence(name: str, hint: str | None) -> None:
     assert hint_for(name, SETTINGS) == hint
-
-
-def test_an_unknown_keyword_is_a_type_error() -> None:
-    require_known("f", ["scope"], ["scope"])
-    with pytest.raises(TypeError, match=r"f\(\) got an unexpected .* 'scop': is scope meant\?"):
-        require_known("f", ["scope", "scop"], ["scope"])

@@ -191,10 +191,10 @@ async def test_a_flood_of_tokens_that_no_key_verifies_makes_no_flood_of_requests
     damaged = old.sign(CLAIMS)[:-4] + "AAAA"
     for seconds in (0, 9, 1):
         op.now += seconds
-        assert await code_of(provider, damaged) == Code.JWS_SIGNATURE
         for number in range(20):
             invented = SigningKey(f"invented-{number}").sign(CLAIMS)
             assert await code_of(provider, invented) == Code.JWS_KEY_MISSING
+        assert await code_of(provider, damaged) == Code.JWS_SIGNATURE
     assert op.asked("/jwks") == 2
 
 

@@ -117,21 +117,14 @@ def without_endpoint(**options: Any) -> APIWorld:
     return world
 
 
-async def test_a_provider_without_introspection_is_no_outage(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = without_endpoint()
-    answer = await world.get(await world.token())
-    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-    assert "has no introspection_endpoint" in caplog.text
-
-
-async def test_a_provider_without_introspection_is_told_at_the_start(
+async def test_a_provider_without_introspection_is_told_at_the_start_and_no_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = without_endpoint()
     await started(world)
     assert f"The API {AUDIENCE}: introspect: the provider's metadata has no" in caplog.text
+    answer = await world.get(await world.token())
+    assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
 
 
 async def started(world: APIWorld) -> None:

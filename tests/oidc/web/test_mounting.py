@@ -162,16 +162,28 @@ async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
         await begin(OIDCMiddleware(CORSMiddleware(FastAPI()), make_world().oidc), "/")  # type: ignore[arg-type]  # the mistake
 
 
-async def test_a_guard_in_a_mounted_application_without_middleware_says_what_to_add() -> None:
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [
+        (lambda oidc: oidc.require_auth, "add OIDCMiddleware to the mounted"),
+        (
+            lambda oidc: oidc.api("https://app.test/api").require(),
+            r"to the mounted .* given to api\.mount\(\.\.\., tools={...}\)",
+        ),
+    ],
+)
+async def test_a_guard_in_a_mounted_application_without_middleware_says_what_to_add(
+    guard: Any, said: str
+) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         inner = FastAPI()
 
-        @inner.get("/guarded", dependencies=[Depends(oidc.require_auth)])
+        @inner.get("/guarded", dependencies=[Depends(guard(oidc))])
         async def guarded() -> None: ...
 
         app.mount("/inner", inner)
 
     async with make_world(mount=mount).browser() as browser:
-        with pytest.raises(ConfigurationError, match="add OIDCMiddleware to the mounted") as caught:
+        with pytest.raises(ConfigurationError, match=said) as caught:
             await browser.get("/inner/guarded")
     assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING

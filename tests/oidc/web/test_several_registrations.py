@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from fastapi.responses import Response
 
 from fastapi_oidc import (
+    Caller,
     ConfigurationError,
     Event,
     IdentityContext,
@@ -217,6 +218,24 @@ async def test_a_registration_alone_has_guards_of_its_own() -> None:
     assert [each.expected.issuer for each in api._server_of(api.runtime).issuers] == [
         "https://staff.test"
     ]
+
+
+async def test_an_api_takes_the_tokens_of_each_registration_and_names_it() -> None:
+    def resolve(context: IdentityContext) -> StandardIdentity:
+        return StandardIdentity(sub="anybody", name=context.registration)
+
+    world = world_of(resolve_identity=resolve)
+    world.app.state.oidc.api("https://app.test/api")
+
+    @world.app.get("/api")
+    async def read(caller: Caller[Any] = Depends(world.app.state.oidc.require_user)) -> object:
+        return caller.identity.name
+
+    async with world.browser() as program:
+        for name, user in USERS.items():
+            token = world.ops[name].access_token(user, audience="https://app.test/api")
+            sent = {"authorization": f"Bearer {token}"}
+            assert (await program.get("/api", headers=sent)).json() == name
 
 
 def test_two_registrations_for_one_session_are_refused() -> None:
