@@ -534,8 +534,8 @@ class Programs:
     def get(self, name: str) -> Program:
         """The program, also one that starts in this moment. Raises `Refused`."""
         if name not in self.known:
-            self.lock.acquire()
-            self.lock.release()
+            with self.lock:
+                pass
         if program := self.known.get(name):
             return program
         raise Refused(404, "no_such_program", f"{name}: no such program")
@@ -657,7 +657,6 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
 EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
-QUERY = "wait_ms", "mode", "owner"
 HEAD = re.compile(rb"([A-Z]+) (/[^ ?]*)\??([^ ]*) HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*\r\n")
 LENGTH = re.compile(rb"(?i)\ncontent-length: *(\d+)\r")
 
@@ -697,7 +696,6 @@ class Request:
     def _answer(self, method: str, path: str, query: str) -> None:
         try:
             self.query = dict(parse_qsl(query))
-            require_known(self.query, QUERY)
             value = self._call(method, path)
             if not self.has_replied:
                 self._reply(200, {} if value is None else value)
@@ -709,9 +707,11 @@ class Request:
             pass
 
     def _call(self, method: str, path: str) -> object:
-        for known, pattern, handler in ROUTES:
+        for known, pattern, parameters, members, handler in ROUTES:
             if method == known and (found := re.fullmatch(pattern, path)):
-                return handler(self, *map(unquote, found.groups()))
+                require_known(self.query, parameters)
+                bodies = [self._body(members)] if members else []
+                return handler(self, *map(unquote, found.groups()), *bodies)
         raise Refused(501, "unknown", f"version {VERSION} does not know {method} {path}")
 
     def _parts(self, file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -722,7 +722,7 @@ class Request:
             size -= len(data)
             yield data
 
-    def body(self, *known: str) -> dict[str, Any]:
+    def _body(self, known: Iterable[str]) -> dict[str, Any]:
         """The JSON body. A member that is not known is of a newer version: it is named."""
         if not isinstance(body := read_json(b"".join(self.parts)), dict):
             raise ValueError("the body is no object")
@@ -757,15 +757,14 @@ class Request:
 
     # Operations that need more than a line.
 
-    def start_program(self, name: str) -> object:
+    def start_program(self, name: str, spec: dict[str, Any]) -> object:
         """Starts a program, once."""
-        spec = self.body(*SPEC)
         require_known(spec.get("limits") or {}, ULIMITS)
         return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, self.seconds())
 
-    def exchange(self, name: str) -> object:
+    def exchange(self, name: str, body: dict[str, Any]) -> object:
         """Whatever a host has for a program, and its news."""
-        body, program = self.body(*EXCHANGE), PROGRAMS.get(name)
+        program = PROGRAMS.get(name)
         if "signal" in body:
             program.signal(body["signal"])
         if "terminal" in body:
@@ -830,12 +829,11 @@ class Request:
             relay(self.link, port, socket.SHUT_WR)
             back.join()
 
-    def renew(self) -> object:
+    def renew(self, body: dict[str, Any]) -> object:
         """Replaces what a clone must not share with another one, or the time of day alone.
 
         Programs that are held run again afterwards, if that is wanted, and not after a failure.
         """
-        body = self.body(*RENEWALS, "release")
         if not ISOLATED:
             raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
         done = [name for name in RENEWALS if name in body]
@@ -861,20 +859,27 @@ HOME = own_group()
 PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
 PATH = "/([^/]+)"
-ROUTES: tuple[tuple[str, str, Callable[..., object]], ...] = (
-    ("GET", "/agent", lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}),
-    ("GET", "/programs", lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
-    ("PUT", f"/programs{PATH}", Request.start_program),
-    ("PATCH", f"/programs{PATH}", Request.exchange),
-    ("GET", f"/stat{PATH}", Request.stat_file),
-    ("GET", f"/files{PATH}", Request.read_file),
-    ("PUT", f"/files{PATH}", Request.write_file),
-    ("GET", f"/folders{PATH}", Request.read_folder),
-    ("PUT", f"/folders{PATH}", Request.write_folder),
-    ("GET", r"/ports/(\d+)", Request.connect_port),
-    ("PUT", "/identity", Request.renew),
-    ("PUT", "/hold", lambda _: PROGRAMS.hold()),
-    ("DELETE", "/hold", lambda _: PROGRAMS.release()),
+ROUTES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], Callable[..., object]], ...] = (
+    # method, path, parameters of its query, members of its body
+    (
+        "GET",
+        "/agent",
+        (),
+        (),
+        lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED},
+    ),
+    ("GET", "/programs", (), (), lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
+    ("PUT", f"/programs{PATH}", ("wait_ms",), SPEC, Request.start_program),
+    ("PATCH", f"/programs{PATH}", ("wait_ms",), EXCHANGE, Request.exchange),
+    ("GET", f"/stat{PATH}", (), (), Request.stat_file),
+    ("GET", f"/files{PATH}", (), (), Request.read_file),
+    ("PUT", f"/files{PATH}", ("mode", "owner"), (), Request.write_file),
+    ("GET", f"/folders{PATH}", (), (), Request.read_folder),
+    ("PUT", f"/folders{PATH}", (), (), Request.write_folder),
+    ("GET", r"/ports/(\d+)", (), (), Request.connect_port),
+    ("PUT", "/identity", (), (*RENEWALS, "release"), Request.renew),
+    ("PUT", "/hold", (), (), lambda _: PROGRAMS.hold()),
+    ("DELETE", "/hold", (), (), lambda _: PROGRAMS.release()),
 )
 
 

@@ -118,15 +118,13 @@ class AsyncLink:
         deadline = self._soon()
         connection = await self._open(deadline)
         try:
-            answer = AnswerParser(LARGEST_ANSWER)
+            answer, is_whole = AnswerParser(LARGEST_ANSWER), False
             with failures(self.what, operation):
                 await send(connection, request_bytes(operation), deadline)
-                while not answer.status_code:  # not a byte more: those are the caller's
-                    answer.feed(await receive(connection, deadline, 1))
-                if answer.status_code == 200:
-                    return await stream_of(connection.socket)
-                while not answer.feed(await receive(connection, deadline)):
-                    pass
+                while not is_whole and answer.status_code != 200:  # later bytes are the caller's
+                    is_whole = answer.feed(await receive(connection, deadline, 1))
+            if answer.status_code == 200:
+                return await stream_of(connection.socket)
             value_of(self.what, operation, answer, name)
             raise broken(self.what, operation, f"status {answer.status_code}")
         except BaseException:

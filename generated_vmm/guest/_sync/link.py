@@ -119,15 +119,13 @@ class Link:
         deadline = self._soon()
         connection = self._open(deadline)
         try:
-            answer = AnswerParser(LARGEST_ANSWER)
+            answer, is_whole = AnswerParser(LARGEST_ANSWER), False
             with failures(self.what, operation):
                 send(connection, request_bytes(operation), deadline)
-                while not answer.status_code:  # not a byte more: those are the caller's
-                    answer.feed(receive(connection, deadline, 1))
-                if answer.status_code == 200:
-                    return stream_of(connection.socket)
-                while not answer.feed(receive(connection, deadline)):
-                    pass
+                while not is_whole and answer.status_code != 200:  # later bytes are the caller's
+                    is_whole = answer.feed(receive(connection, deadline, 1))
+            if answer.status_code == 200:
+                return stream_of(connection.socket)
             value_of(self.what, operation, answer, name)
             raise broken(self.what, operation, f"status {answer.status_code}")
         except BaseException:
