@@ -657,8 +657,14 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
 EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
-HEAD = re.compile(rb"([A-Z]+) (/[^ ?]*)\??([^ ]*) HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*\r\n")
-LENGTH = re.compile(rb"(?i)\ncontent-length: *(\d+)\r")
+OTHERS = rb"(?i:(?!content-length|transfer-encoding)[^\r\n]+\r\n)*"
+HEAD = re.compile(  # it says in one way how long the body is, RFC 9112, 6.3
+    rb"([A-Z]+) (/[^ ?]*)\??([^ ]*) HTTP/1\.1\r\n"
+    + OTHERS
+    + rb"(?i:content-length: *(\d+)\r\n)?"
+    + OTHERS
+    + rb"\r\n"
+)
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
@@ -689,9 +695,8 @@ class Request:
             while not head.endswith(b"\n\r\n") and (line := file.readline()):
                 head += line
             if found := HEAD.fullmatch(head):
-                length = LENGTH.search(head)
-                self.parts = self._parts(file, int(length[1]) if length else 0)
-                self._answer(*(each.decode("ascii") for each in found.groups()))
+                self.parts = self._parts(file, int(found[4] or b"0"))
+                self._answer(*(each.decode("ascii") for each in found.groups()[:3]))
 
     def _answer(self, method: str, path: str, query: str) -> None:
         try:

@@ -125,11 +125,21 @@ def test_a_request_that_is_wrong_is_named(
     assert (found, fault["code"]) == (status, code)
 
 
-def test_a_request_that_is_cut_off_is_not_carried_out(running: Agent, sync_guest: Guest) -> None:
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"",
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n..",
+    ],
+)
+def test_a_request_without_one_end_is_not_carried_out(
+    running: Agent, sync_guest: Guest, rest: bytes
+) -> None:
     sync_guest.hold()
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(str(running.socket_path))
-        link.sendall(b"DELETE /hold HTTP/1.1\r\n")
+        link.sendall(b"DELETE /hold HTTP/1.1\r\n" + rest)
         link.shutdown(socket.SHUT_WR)
         assert link.recv(1) == b""
     status, fault = ask(running.socket_path, put("/programs/x", b'{"args": ["true"]}'))
