@@ -55,14 +55,21 @@ class Nursery:
             callers = [self._orders.fileno(), self._caller.number] if has_caller else []
             ready = kernel.ready_of([self._woken, *callers])
             if ready.intersection(callers):
-                is_told = kernel.is_ready(self._orders.fileno())
-                order = messages.receive(self._orders) if is_told else None
-                has_caller = order is not None
-                if order is not None:
-                    self._carry_out(*order)
+                has_caller = kernel.is_ready(self._orders.fileno()) and self._take_order()
             if self._woken in ready:
                 os.read(self._woken, 65_536)
                 self._collect()
+
+    def _take_order(self) -> bool:
+        """Takes an order, and returns whether there was one.
+
+        It is dropped, and its connection closed, where descriptors are used up.
+        """
+        with contextlib.suppress(OSError):
+            if (order := messages.receive(self._orders)) is None:
+                return False
+            self._carry_out(*order)
+        return True
 
     def _carry_out(self, words: list[str], given: list[Descriptor]) -> None:
         """Forks a keeper in the network namespace of the thread that orders it, or says why not."""

@@ -5,6 +5,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -152,6 +153,23 @@ def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
     start(STAND_IN)
     start(STAND_IN)
     wait_until(lambda: len(os.listdir(f"/proc/{nursery}/fd")) <= before)
+
+
+def test_a_nursery_without_descriptors_goes_on(start: Make, make: Make, do: Do) -> None:
+    """An order that it cannot take is refused, and the next one is taken."""
+    start(STAND_IN)
+    pid = NURSERY.pid or 0
+    wait_until(lambda: state_of(pid) == "S")
+    used = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, before[1]))
+    try:
+        with pytest.raises(MonitorStartError, match="keeper was killed"):
+            do(make(STAND_IN).start())
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert start(STAND_IN).running
+    assert NURSERY.pid == pid
 
 
 CANNOT_FORK = """\
