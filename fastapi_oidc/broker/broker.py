@@ -22,6 +22,7 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+from fastapi_oidc.web.misuse import require_kind
 
 _NOBODY_APPROVES: Final = (
     "Nobody can approve the calls of the broker's routes, because the application has no page for "
@@ -51,6 +52,10 @@ class Broker:
     ) -> None:
         self.limits, self.routes = limits or Limits(), dict(routes)
         self._party, self._grants = oidc.runtime.party, oidc.runtime.engine.grants
+        if wrong := [name for name in self.routes if name != name.lower() or set(name) & set(":/")]:
+            raise misconfigured(
+                f"{wrong[0]!r} is a host's name in lower case, without :// and port"
+            )
         for route in routes.values():
             if route.approve:
                 oidc.runtime.engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
@@ -70,6 +75,8 @@ class Broker:
         `withdraw`; it replaces what the person gave this machine before. Raises Refused
         (broker.taken) while another person's access of this machine lasts, and SessionError.
         """
+        require_kind("session of broker.give", session, OIDCSession)
+        require_kind("until of broker.give", until, timedelta)
         if not routes or not set(routes) <= self.routes.keys():
             raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
         now = self._party.clock.now()

@@ -88,6 +88,9 @@ class Route:
         self.target = Target(audience=audience, resource=resource, scope=scope)
         if [not self.target.is_empty, own_token, auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
+        lists = {"allow": allow, "approve": approve, "headers": headers, "networks": networks}
+        for name in (name for name, given in lists.items() if isinstance(given, str)):
+            raise _invalid(f"{name} is a list: write {name}=[{lists[name]!r}]")
         if not set(approve) <= set(allow):  # a misspelled one would pass without the person
             raise _invalid("approve has a call that allow has not")
         is_private = bool(networks) or not travels_unencrypted(url)

@@ -87,6 +87,8 @@ def misspelt(
         variable = name.upper()
         if variable in credentials and not value:
             _logger.warning("%s is empty, which counts as not set", variable)
+        elif variable in credentials and value and value[0] == value[-1] and value[0] in "\"'":
+            _logger.warning("%s has quotes, which `docker --env-file` keeps: remove them", variable)
         if variable in known or not variable.startswith(prefix):
             continue
         meant = OTHER_NAMES.get(variable.removeprefix(prefix).lower())

@@ -75,3 +75,5 @@ def _said(
         yield from filter(None, [hint_for(option, options)])
     else:
         yield _rule_of(detail).explanation
+        if detail["type"] == "int_type":
+            yield "the number of bytes" if option == "max_cookie_size" else "the number of seconds"

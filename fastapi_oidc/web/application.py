@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
 
 
@@ -100,6 +102,34 @@ def with_cors(app: Any, instance: str, response: ASGIApp) -> ASGIApp:
     return response
 
 
+def is_read_by_all(app: Any) -> bool:
+    """Whether pages of every origin may read what a browser's cookies get (Fetch 3.2.5)."""
+    given = [each.kwargs for each in getattr(app, "user_middleware", ()) if _is_cors(each)]
+    return any(
+        "*" in each.get("allow_origins", ())
+        or re.fullmatch(each.get("allow_origin_regex") or "", "https://anybody.test")
+        for each in given
+        if each.get("allow_credentials")
+    )
+
+
+def advise_on_root_path(context: RequestContext) -> None:
+    """Log that browsers look for a login elsewhere, because of a wrong prefix."""
+    root, login = context.root_path, context.path_to(Role.LOGIN) or ""
+    prefix = context.connection.headers.get("x-forwarded-prefix", "").partition(",")[0].strip("/ ")
+    fault = ""
+    if login and prefix and f"/{prefix}/" not in f"{root}{context.path}/":
+        fault = (
+            f"a proxy removes {shown(prefix)} from paths: start the server with this --root-path"
+        )
+    elif root and (root[0] != "/" or root[-1] == "/"):
+        fault = f"it is {root!r}: write it with a slash before it, and none behind it"
+    elif root and login.startswith(f"{root}/") and login.removeprefix(root).count("/") > 1:
+        fault = f"the prefix of oidc.router has it too, for a login at {root}{login}: leave it out"
+    if fault:
+        context.party.announcer.advise("root_path", fault)
+
+
 def _is_cors(middleware: Middleware) -> bool:
     return isinstance(middleware.cls, type) and issubclass(middleware.cls, CORSMiddleware)
 
@@ -117,6 +147,7 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
 
 def advise_on_refusal(context: RequestContext, code: Code) -> None:
     """Log why a refusal may surprise: no CORS headers, a token, an override of nothing."""
+    advise_on_root_path(context)
     app, headers = context.scope["app"], context.connection.headers
     is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
     is_script = headers.get("sec-fetch-mode") == "cors"

@@ -14,11 +14,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.settings.rules import unencrypted
 from fastapi_oidc.web.api_tools import Protected
-from fastapi_oidc.web.application import Endpoint, endpoints_of
+from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.misuse import refuses
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
@@ -48,9 +49,15 @@ def report(
         return
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
+    if engine.signs_in and is_read_by_all(app):
+        _log.warning(
+            "CORSMiddleware allows every origin, with credentials: pages of any other subdomain "
+            "may read what is for a signed-in user, also the CSRF token.\n"
+            "Name the origins of your pages in allow_origins."
+        )
     for api in engine.apis:
         api.look(partial(_is_served, app, endpoints))
-        _report_open_api(api.resource or "", endpoints)
+    _report_open_apis(engine.apis, endpoints)
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
@@ -83,16 +90,26 @@ def _is_ours(function: object) -> bool:
     return str(getattr(function, "__module__", "")).startswith("fastapi_oidc.")
 
 
-def _report_open_api(resource: str, endpoints: Sequence[Endpoint]) -> None:
-    """Log that what is at the URL of an API is no part of FastAPI, and not protected."""
-    path = urlsplit(resource).path.rstrip("/")
-    here = [each for each in endpoints if path and each.path == path and not each.dependants]
-    if any(not isinstance(each.serves, FastAPI | Protected) for each in here):
+def _report_open_apis(apis: Sequence[Any], endpoints: Sequence[Endpoint]) -> None:
+    """Log what is open: at the URL of an API, outside of FastAPI, and MCP servers anywhere."""
+    urls = {urlsplit(each.resource or "").path.rstrip("/") for each in apis} - {""}
+    others = [each for each in endpoints if not isinstance(each.serves, FastAPI | Protected)]
+    bare = [each.path for each in others if each.path in urls and not each.dependants]
+    if apis and (paths := bare or [each.path for each in others if _serves_mcp(each.serves)]):
         _log.error(
             "What is mounted at %s answers everybody, unless it asks for an access token itself.\n"
             "Write app.mount(..., api.protected(server)), or api.mount(app, ...) for MCP.",
-            resource,
+            ", ".join(paths),
         )
+
+
+def _serves_mcp(app: object) -> bool:
+    """Whether it is an application of the package `mcp`, without anything around its server."""
+    if not isinstance(app, Starlette) or app.user_middleware:
+        return False
+    served = [getattr(each, "endpoint", each) for each in app.routes]
+    modules = [str(getattr(each, "__module__", "")) for each in served]
+    return any(each.startswith("mcp.server.") and ".auth." not in each for each in modules)
 
 
 def _report_missing_routes(

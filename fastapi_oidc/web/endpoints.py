@@ -37,6 +37,7 @@ from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web.application import advise_on_root_path
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
@@ -226,6 +227,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 return SilentPage.about(error.code).response()
         advise_on_query(context, asked)
         advise_on_host(context)
+        advise_on_root_path(context)
         if elsewhere := url_at_base(context):
             advise_on_address(context)
             return _redirect(elsewhere)

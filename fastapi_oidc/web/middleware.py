@@ -38,7 +38,7 @@ _ACCEPTED_FIRST = (
 )
 _OWN_COOKIE = (
     "the response sets the session cookie itself, which ends no session: to sign out, call "
-    "`await oidc.clear_session(request)`, or post to the logout route"
+    "oidc.clear_session(request), or post to the logout route"
 )
 _SWALLOWED = (
     "a request without a session was answered with {}: a middleware between OIDCMiddleware and the "

@@ -90,6 +90,10 @@ async def test_what_nobody_can_give_is_refused(routes: list[str]) -> None:
     async with rigged() as rig:
         with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
             await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
+        for wrong in ({"session": rig.session.identity}, {"until": 7200}):
+            given: Given = {"session": rig.session, "until": TWO_HOURS, **wrong}
+            with pytest.raises(TypeError, match=f"{min(wrong)} of broker.give must be"):
+                await rig.broker.give(**given, to="m2", routes=[NAME])
 
 
 WRONG_ROUTES: list[Given] = [
@@ -100,6 +104,7 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
     {"allow": "GET /events"},
+    {"headers": "X-Foo"},
     {"approve": ["POST events"]},
     {"resource": None},
     {"own_token": True},
@@ -112,6 +117,13 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
     Route(**right)
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         Route(**right | wrong)
+
+
+@pytest.mark.parametrize("name", ["Calendar.internal", "http://a.internal", "a.internal:80"])
+def test_a_name_that_no_guest_can_ask_for_is_refused(name: str) -> None:
+    route = Route(url="https://calendar.test", allow=["GET /"], resource=RESOURCE)
+    with pytest.raises(ConfigurationError, match="is a host's name in lower case, without"):
+        Broker(broker_world().oidc, {name: route})
 
 
 def test_a_route_for_an_api_that_is_not_configured_is_refused() -> None:

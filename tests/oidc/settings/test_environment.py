@@ -254,9 +254,20 @@ def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         OIDCSettings(_env_file=[".env", ".env.production"])
 
 
-def test_an_empty_secret_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("secret", "said"),
+    [
+        ("", ["OIDC_CLIENT_SECRET is empty, which counts as not set"]),
+        (
+            '"secret-of-32-bytes"',
+            ["OIDC_CLIENT_SECRET has quotes, which `docker --env-file` keeps: remove them"],
+        ),
+        ("'one-quote", []),
+    ],
+)
+def test_a_secret_that_is_empty_or_quoted_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, secret: str, said: list[str]
 ) -> None:
-    monkeypatch.setenv("OIDC_CLIENT_SECRET", "")
-    assert OIDCSettings().client_secret is None
-    assert caplog.messages == ["OIDC_CLIENT_SECRET is empty, which counts as not set"]
+    monkeypatch.setenv("OIDC_CLIENT_SECRET", secret)
+    OIDCSettings()
+    assert caplog.messages == said

@@ -116,6 +116,42 @@ async def test_a_root_path_is_in_front_and_headers_name_no_redirect_uri() -> Non
     assert redirect_uri(answer) == f"{BASE_URL}/proxied/auth/callback"
 
 
+@pytest.mark.parametrize(
+    ("root_path", "prefix", "said"),
+    [
+        ("", "/proxied", "a proxy removes 'proxied' from paths: start the server with this --r"),
+        ("/other", "/proxied", "a proxy removes 'proxied' from paths"),
+        ("/proxied/", None, "it is '/proxied/': write it with a slash before it, and none behind"),
+        ("https://app.test", None, "it is 'https://app.test': write it"),
+        ("/au", None, None),
+        ("/auth", None, None),
+        ("/proxied", "/proxied/", None),
+        ("/a/proxied", "/proxied, /a", None),
+        ("", "/auth", None),
+    ],
+)
+async def test_a_prefix_that_a_login_lacks_is_told(
+    root_path: str, prefix: str | None, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    headers = {} if prefix is None else {"X-Forwarded-Prefix": prefix}
+    transport = httpx.ASGITransport(world.app, root_path=root_path)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        assert (await client.get(f"{root_path}/auth/login", headers=headers)).status_code == 302
+    assert [each.startswith(f"root_path: {said}") for each in caplog.messages] == (
+        [True] if said else []
+    )
+
+
+async def test_a_prefix_that_a_login_has_twice_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world()
+    world.app.router.routes.clear()
+    world.app.include_router(world.oidc.router, prefix="/proxied/auth")
+    await begin(world.app, "/proxied/proxied/auth/login", root_path="/proxied")
+    (message,) = caplog.messages
+    assert "has it too, for a login at /proxied/proxied/auth/login: leave it out" in message
+
+
 def with_a_shop(app: FastAPI, oidc: OIDC[Any, Any]) -> FastAPI:
     shop = FastAPI()
     shop.get("/")(lambda: "open to all")

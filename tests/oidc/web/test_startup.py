@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
+from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -102,22 +104,46 @@ async def no_answer(request: Request) -> Response:
         (lambda api: Mount("/mcp", api.protected(Starlette())), False),
         (lambda api: Route("/mcp", api.protected(Starlette())), False),
         (lambda api: Mount("/mcp", FastAPI()), False),
+        (lambda api: Mount("/mcp", MCPServer("notes").streamable_http_app()), True),
+        (lambda api: Mount("/mcp", api.protected(MCPServer("notes").sse_app())), False),
     ],
-    ids=["mounted", "below", "protected", "a protected route", "FastAPI"],
+    ids=["mounted", "below", "protected", "a protected route", "FastAPI", "MCP", "guarded MCP"],
 )
 async def test_an_open_application_at_the_url_of_an_api_is_named(
-    caplog: pytest.LogCaptureFixture, make: Any, is_told: bool
+    caplog: pytest.LogCaptureFixture, request: Any, make: Any, is_told: bool
 ) -> None:
+    """An MCP server also anywhere else."""
     oidc, app = an_instance(), FastAPI()
-    api = oidc.api("https://app.test/mcp")
+    is_elsewhere = "MCP" in request.node.callspec.id
+    api = oidc.api("https://app.test/api" if is_elsewhere else "https://app.test/mcp")
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     for router in (oidc.router, api.router):
         app.include_router(router, prefix="/auth" if router is oidc.router else "")
     app.routes.append(make(api))
     await start(app)
-    told = "What is mounted at https://app.test/mcp answers everybody"
+    told = "What is mounted at /mcp answers everybody"
     assert (told in caplog.text) == is_told
     assert caplog.text == "" or is_told
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({"allow_origins": ["*"], "allow_credentials": True}, True),
+        ({"allow_origin_regex": "https://.*", "allow_credentials": True}, True),
+        ({"allow_origins": ["*"]}, False),
+        ({"allow_origin_regex": r"https://.*\.app\.test", "allow_credentials": True}, False),
+    ],
+)
+async def test_pages_of_every_origin_that_may_read_what_users_read_are_told(
+    options: Any, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = make_world()
+    world.app.add_middleware(CORSMiddleware, **options)
+    await start(world.app)
+    assert ["CORSMiddleware allows every origin" in each for each in caplog.messages] == (
+        [True] if is_told else []
+    )
 
 
 @pytest.mark.parametrize(
