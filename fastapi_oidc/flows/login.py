@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
-from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import (
     AuthorizationRequest,
@@ -28,7 +27,7 @@ from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSes
 Prompt = Literal["none", "login", "consent", "select_account"]
 
 
-@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, hide_input_in_errors=True))
+@dataclass(frozen=True, slots=True, config=OPTIONS)
 class LoginOptions:
     """The options of one login.
 
@@ -40,7 +39,7 @@ class LoginOptions:
 
     The callback verifies `max_age` (seconds) and `acr_values`, of which the ID token must have one.
     If the same user returns, open pages can still send their forms. Raises ValueError, which names
-    each option of a wrong type.
+    each option that is unknown or of a wrong type.
     """
 
     return_to: str | None = None

@@ -9,12 +9,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.relying_party import Redirection, RelyingParty
+from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.flows.revocation import (
     TOKEN_REVOCATION_SECONDS,
     announce_failure,
@@ -40,11 +39,11 @@ from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, by_applica
 _log = logging.getLogger("fastapi_oidc.logout")
 
 
-@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, hide_input_in_errors=True))
+@dataclass(frozen=True, slots=True, config=OPTIONS)
 class LogoutOptions:
     """`local` does not end the provider's session; `return_to` is a path of this application.
 
-    Raises ValueError, which names each option of a wrong type.
+    Raises ValueError, which names each option that is unknown or of a wrong type.
     """
 
     local: bool = False

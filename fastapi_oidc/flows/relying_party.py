@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
+from pydantic import ConfigDict
+
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import PerLoop, called, slots
 from fastapi_oidc.errors import Code, SessionError, misconfigured
@@ -26,6 +28,9 @@ from fastapi_oidc.settings import OIDCSettings
 Changes: TypeAlias = tuple[CookieChange, ...]
 Result = TypeVar("Result")
 Reason: TypeAlias = Literal["login", "refresh"]
+
+OPTIONS: Final = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
+"""Of classes that an application fills in: an unknown name or a wrong type is an error."""
 
 CONCURRENT_REFRESHES: Final = 32
 """Maximum number of refreshes of a registration under way in one process; the others wait."""

@@ -108,6 +108,7 @@ class Nobody(httpx.AsyncBaseTransport):
 
 MAKE: Any = OIDC
 NO: Any = "no"
+NEXT: Any = {"next": "/"}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ NO: Any = "no"
         (lambda o: o.api("api", resolve_identity=SECRET), "of oidc.api is a function, not str"),
         (lambda o: LogoutOptions(local=NO), r"local\n  Input should be a valid boolean"),
         (lambda o: LoginOptions(max_age=NO), r"max_age\n  Input should be a valid integer"),
+        (lambda o: LoginOptions(**NEXT), r"next\n  Unexpected keyword argument"),
         (lambda o: o.app_auth(min_validity=SECRET), "min_validity must be int, not str"),
         (lambda o: MAKE(SECRET), r"settings of OIDC \(several are a dict: .*OIDCSettings, not str"),
         (lambda o: MAKE(o.settings, client_id="a"), r"OIDC\(OIDCSettings\(client_id=...\)\)"),
