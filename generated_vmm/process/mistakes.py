@@ -11,13 +11,26 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from generated_vmm.operation import Operation
+from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport.calls import levels_to_caller
 
-_WRITTEN: WeakKeyDictionary[Owner, dict[str, Path | None]] = WeakKeyDictionary()
-"""The paths of calls that each monitor has accepted, with the files that their disks write to."""
+_ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
+"""The paths of calls that each monitor has accepted, with the fields of what may be wrong."""
 
-_READ = ("/drives/", "/pmem/", "/network-interfaces/", "/machine-config", "/actions")
+_DISKS = ("/drives/", "/pmem/")
+_READ = (*_DISKS, "/network-interfaces/", "/machine-config", "/boot-source", "/actions")
+_CONVERT = "qemu-img convert -O raw"
+_FORMATS = {
+    b"QFI\xfb": ("a qcow2 image", _CONVERT),
+    b"KDMV": ("a VMDK image", _CONVERT),
+    b"vhdxfile": ("a VHDX image", _CONVERT),
+}
+_PACKED = {
+    b"\x1f\x8b\x08": ("packed", "gzip -d"),
+    b"\x28\xb5\x2f\xfd": ("packed", "zstd -d"),
+    b"\xfd7zXZ\0": ("packed", "xz -d"),
+}
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 _HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
@@ -32,56 +45,88 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
     """Remembers a call, if it was accepted; warns of a tap that the monitor has made for it."""
     if call.method == "GET" or status >= 300:
         return
-    _WRITTEN.setdefault(owner, {})[call.path] = _written_by(call, owner)
-    tap = str(_body_of(call).get("host_dev_name", ""))
+    body = _body_of(call, owner)
+    _ACCEPTED.setdefault(owner, {})[call.path] = body
+    tap = str(body.get("host_dev_name", ""))
     if "netns" not in owner.place.settings and _is_made(tap):
         text = f"there was no tap {tap!r}: the monitor has made one, which leads nowhere"
         warnings.warn(f"{call}: {text}", RuntimeWarning, stacklevel=levels_to_caller())
 
 
 def _mistake_in(call: Operation[object], owner: Owner) -> str:
-    body, known = _body_of(call), _WRITTEN.get(owner, {})
-    if file := _written_by(call, owner):
-        return _mistake_of_disk(file, owner)
+    body, known = _body_of(call, owner), _ACCEPTED.get(owner, {})
+    if call.path.startswith(_DISKS) and body.get("path_on_host"):
+        return _mistake_of_disk(body, owner)
     if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
         return f"mem_size_mib={size} is more than the {_HOST_MIB} MiB of this host"
     has_metadata = "/mmds" in known or "metadata" in owner.place.settings
     starts = body.get("action_type") == "InstanceStart"
+    if starts and _lacks_root(known):
+        return "no disk is the root device, and boot_args has no root=: Linux finds no file system"
     if starts and has_metadata and "/mmds/config" not in known:
         return "no interface serves the metadata: call mmds.config.set(...) before the start"
     return ""
 
 
-def _mistake_of_disk(file: Path, owner: Owner) -> str:
-    for other in filter(None, [each() for each in _WRITTEN.keyrefs()]):
+def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
+    """Whether a kernel gets disks, but none of them, no RAM disk and no argument is its root."""
+    source = known.get("/boot-source")
+    disks = [body for path, body in known.items() if path.startswith(_DISKS)]
+    if source is None or source.get("initrd_path") or "root=" in (source.get("boot_args") or ""):
+        return False
+    return any(disks) and not any(map(is_root, disks))
+
+
+def is_root(disk: dict[str, Any]) -> bool:
+    """Whether a drive or persistent memory is the root device."""
+    return bool(disk.get("is_root_device") or disk.get("root_device"))
+
+
+def mistake_of_format(file: Path, *, is_root: bool) -> str:
+    """What is wrong if the first bytes of a disk are no raw disk; a guest may unpack other disks.
+
+    Empty if nothing is, and if the file cannot be read.
+    """
+    with suppress(OSError, ValueError), regular(file) as opened:
+        first = os.pread(opened.number, 8, 0)
+        for begin, (what, remedy) in (_FORMATS | _PACKED if is_root else _FORMATS).items():
+            if first.startswith(begin):
+                return f"{file} is {what}, but guests get raw disks: {remedy}"
+    return ""
+
+
+def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:
+    file = owner.place.outside(disk["path_on_host"])
+    others = [each() for each in _ACCEPTED.keyrefs()] if _written_by(disk, owner) else []
+    for other in filter(None, others):
         if other is not owner and other.is_running and _has(other, file):
             return (
                 f"the monitor of {other.place.socket_path} has {file} too, and two guests that "
                 "write to one disk destroy it: use a copy, or is_read_only=True"
             )
-    with suppress(OSError, ValueError), file.open("rb") as opened:
-        if opened.read(4) == b"QFI\xfb":
-            return f"{file} is a qcow2 image, but guests get raw disks: qemu-img convert -O raw"
-    return ""
+    return mistake_of_format(file, is_root=is_root(disk))
 
 
-def _body_of(call: Operation[object]) -> dict[str, Any]:
-    """The fields of a call that may be wrong."""
-    return json.loads(call.body) if call.body and call.path.startswith(_READ) else {}
+def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:
+    """The fields of a call that may be wrong, with those of a disk that it leaves as they are."""
+    body = json.loads(call.body) if call.body and call.path.startswith(_READ) else {}
+    if call.method != "PATCH" or not call.path.startswith(_DISKS):
+        return body
+    known = _ACCEPTED.get(owner, {}).get(call.path)
+    return known | body if known else {}
 
 
-def _written_by(call: Operation[object], owner: Owner) -> Path | None:
+def _written_by(disk: dict[str, Any], owner: Owner) -> Path | None:
     """The file of a disk, if the guest may write to it."""
-    body = _body_of(call)
-    is_read_only = body.get("is_read_only") or body.get("read_only")
-    is_set = call.method == "PUT" and "path_on_host" in body and not is_read_only
-    return owner.place.outside(body["path_on_host"]) if is_set else None
+    path, is_read_only = disk.get("path_on_host"), disk.get("is_read_only") or disk.get("read_only")
+    return owner.place.outside(path) if path and not is_read_only else None
 
 
 def _has(owner: Owner, file: Path) -> bool:
     """Whether a monitor writes to the file, by whatever name."""
     with suppress(OSError, ValueError):  # the monitor says that there is none
-        return any(each and each.samefile(file) for each in _WRITTEN[owner].values())
+        written = (_written_by(disk, owner) for disk in _ACCEPTED[owner].values())
+        return any(each and each.samefile(file) for each in written)
     return False
 
 

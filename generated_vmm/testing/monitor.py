@@ -19,8 +19,10 @@ from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
 from generated_vmm.testing.operations import answer
 from generated_vmm.testing.outlets import Outlets
 from generated_vmm.testing.server import ApiServer, Faults
+from generated_vmm.transport.calls import NOTES
 
 logger = logging.getLogger(__name__)
+NOTES["No such file"] += "; a simulated monitor needs neither with check_files=False, or --any-path"
 
 
 @dataclass(frozen=True)

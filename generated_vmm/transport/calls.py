@@ -43,8 +43,7 @@ DEPRECATED = (b"deprecation", b"true")
 PACKAGE = __name__.partition(".")[0] + "."
 PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
-    "No such file": "{} or its folder does not exist where the monitor runs; a simulated monitor "
-    "needs neither with check_files=False, or --any-path",
+    "No such file": "{} or its folder does not exist where the monitor runs",
     "Open tap device": "a tap of this name must exist, be free, and belong to the monitor's user: "
     "Tap(...) makes one, and `ip link` shows those that there are",
     "Address already in use": "{} is in use, or left by a monitor that has ended: remove it then",

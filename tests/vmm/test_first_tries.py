@@ -17,6 +17,7 @@ import generated_vmm
 from generated_vmm import (
     AsyncMonitor,
     AsyncVmmClient,
+    Drive,
     FullVmConfiguration,
     Monitor,
     VmmApiError,
@@ -210,10 +211,81 @@ def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:
         sound.client.boot(sys.executable)
 
 
-def test_a_disk_of_another_format(simulated: Monitor, tmp_path: Path) -> None:
-    (tmp_path / "d.qcow2").write_bytes(b"QFI\xfb")
-    with pytest.warns(RuntimeWarning, match=r"d.qcow2 is a qcow2 image, .*: qemu-img convert -O r"):
-        simulated.client.boot(sys.executable, tmp_path / "d.qcow2")
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (b"QFI\xfb", "disk is a qcow2 image, but guests get raw disks: qemu-img convert -O raw"),
+        (b"KDMV", "disk is a VMDK image, .*: qemu-img convert -O raw"),
+        (b"vhdxfile", "disk is a VHDX image, .*: qemu-img convert -O raw"),
+        (b"\x1f\x8b\x08", "disk is packed, .*: gzip -d"),
+        (b"\x28\xb5\x2f\xfd", "disk is packed, .*: zstd -d"),
+        (b"\xfd7zXZ\0", "disk is packed, .*: xz -d"),
+    ],
+)
+def test_a_disk_of_another_format(
+    simulated: Monitor, folder: Path, first: bytes, said: str
+) -> None:
+    """A guest may unpack a disk that is not its root by itself."""
+    disk = folder / "disk"
+    disk.write_bytes(first + bytes(512))
+    root: Any = {"path_on_host": disk, "is_root_device": True, "is_read_only": True}
+    if "packed" in said:
+        simulated.client.drive("data").set({**root, "is_root_device": False})
+    with pytest.warns(RuntimeWarning, match=said):
+        simulated.client.drive("rootfs").set(root)
+    configuration = FullVmConfiguration(drives=[Drive(drive_id="rootfs", **root)])
+    with Machines(folder / "machines") as machines:
+        with pytest.warns(RuntimeWarning, match=said) as caught:
+            machines.create("web", Definition(configuration=configuration))
+        disk.write_bytes(bytes(512))
+        machines.create("other", Definition(configuration=configuration))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+ROOTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"is_root_device": True}),
+    ({}, {"is_root_device": True, "partuuid": "0eaa91a0-01"}),
+    ({"initrd_path": sys.executable}, {"is_root_device": False}),
+    ({"boot_args": "console=ttyS0 root=/dev/vda1"}, {"is_root_device": False}),
+]
+
+
+@pytest.mark.parametrize(("source", "drive"), ROOTED)
+def test_disks_of_which_none_is_the_root(
+    simulated: Monitor, source: dict[str, Any], drive: dict[str, Any]
+) -> None:
+    with Monitor(KIND) as sound:
+        sound.client.drive("a").set(path_on_host=sys.executable, is_read_only=True, **drive)
+        sound.client.boot({"kernel_image_path": sys.executable, **source})
+    data: Any = {"path_on_host": sys.executable, "is_root_device": False, "is_read_only": True}
+    simulated.client.drive("a").set(data)
+    with pytest.warns(RuntimeWarning, match="no disk is the root device, and boot_args has no ro"):
+        simulated.client.boot(sys.executable)
+
+
+def test_a_relative_path_of_a_monitor_in_another_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "disk").touch()
+    (folder / "run").mkdir()
+    with Monitor(KIND, cwd="run") as monitor, pytest.raises(VmmApiError) as refused:
+        monitor.client.boot(sys.executable, "disk")
+    assert f"relative paths begin at {folder}/run" in refused.value.__notes__[0]
+    with Monitor(KIND) as monitor:
+        monitor.client.boot(sys.executable, "disk")
+
+
+def test_a_disk_is_still_written_to_after_an_update(simulated: Monitor, folder: Path) -> None:
+    (folder / "disk").touch()
+    own: Any = {"path_on_host": folder / "disk", "is_root_device": False}
+    with Monitor(KIND) as second:
+        second.client.drive("a").set(own)
+        second.client.drive("a").set({**own, "cache_type": "Writeback"})
+        second.client.boot({"kernel_image_path": sys.executable, "boot_args": "root=/dev/vda"})
+        second.client.drive("a").update(rate_limiter={"ops": {"size": 1, "refill_time": 1}})
+        with pytest.warns(RuntimeWarning, match="two guests that write to one disk destroy it"):
+            simulated.client.drive("a").set(own)
 
 
 def test_a_path_that_no_file_can_have_is_refused_by_the_monitor(simulated: Monitor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from generated_vmm.machines.records import (
     now,
 )
 from generated_vmm.process import AsyncJailedMonitor
+from generated_vmm.process.mistakes import is_root, mistake_of_format
+from generated_vmm.transport.calls import levels_to_caller
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"
@@ -56,6 +59,10 @@ async def copy_disks(
     paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
     made = with_files(given, lambda file: paths.get(file.id, file.path))
     await in_thread(require_whole_disks, made, folder)
+    for disk in disks_of(given):
+        mistake = mistake_of_format(folder / disk.path, is_root=is_root(dict(disk.device)))
+        if mistake and disk.path not in (known or ()):
+            warnings.warn(mistake, RuntimeWarning, stacklevel=levels_to_caller())
     for disk in copied:
         source = run.control.options.require_allowed(disk.path)
         await in_thread(copy_file, source, folder / paths[disk.id])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, require_whole_disks, take_over, with_own_disks
 from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.process import JailedMonitor
+from generated_vmm.process.mistakes import is_root, mistake_of_format
+from generated_vmm.transport.calls import levels_to_caller
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"
@@ -40,6 +43,10 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] | None) 
     paths = {disk.id: copies.name_of_copy(disk.id) for disk in copied}
     made = with_files(given, lambda file: paths.get(file.id, file.path))
     in_thread(require_whole_disks, made, folder)
+    for disk in disks_of(given):
+        mistake = mistake_of_format(folder / disk.path, is_root=is_root(dict(disk.device)))
+        if mistake and disk.path not in (known or ()):
+            warnings.warn(mistake, RuntimeWarning, stacklevel=levels_to_caller())
     for disk in copied:
         source = run.control.options.require_allowed(disk.path)
         in_thread(copy_file, source, folder / paths[disk.id])

@@ -86,8 +86,9 @@ class AsyncMonitorClient(AsyncVmmClient):
             transport=AsyncMonitorChannel(owner),
         )
         self._owner = owner
-        notes = NOTES | IN_JAIL if owner.root is not None else NOTES
-        self._sender.settings = replace(self._sender.settings, notes=notes)
+        begin = f"; relative paths begin at {owner.place.settings['cwd']}"
+        own = {"No such file": NOTES["No such file"] + begin} if owner.root is None else IN_JAIL
+        self._sender.settings = replace(self._sender.settings, notes=NOTES | own)
 
     async def connect_vsock(
         self,

@@ -33,7 +33,12 @@ def image(folder: Path, name: str) -> Drive:
 
 
 def with_devices(made: Definition, **devices: object) -> Definition:
-    return made.replace(configuration=made.configuration.model_copy(update=devices))
+    """The definition with other devices; its kernel finds its root, whichever drives there are."""
+    source = made.configuration.boot_source
+    assert source is not None
+    rooted = source.model_copy(update={"boot_args": "root=/dev/vda"})
+    changes = {"boot_source": rooted, **devices}
+    return made.replace(configuration=made.configuration.model_copy(update=changes))
 
 
 def test_a_machine_has_a_copy_of_its_disk_and_nobody_else_may_read_it(
