@@ -741,13 +741,8 @@ class Request:
     def _begin(self, status: int, *headers: str, body: bytes = b"") -> None:
         """Replies with a head, and the first bytes of the body."""
         self.has_replied = True
-        head = (
-            f"HTTP/1.1 {status} -",
-            f"Agent-Version: {VERSION}",
-            *headers,
-            "Connection: close\r\n\r\n",
-        )
-        self.link.sendall("\r\n".join(head).encode() + body)
+        head = f"HTTP/1.1 {status} -\r\nAgent-Version: {VERSION}\r\nConnection: close"
+        self.link.sendall("\r\n".join((head, *headers, "\r\n")).encode() + body)
 
     def _reply(self, status: int, value: object) -> None:
         body, kind = to_json(value).encode(), "Content-Type: application/json"

@@ -298,6 +298,13 @@ def test_the_time_limit_ends_the_program_and_not_only_the_wait(guest: Guest) -> 
     assert gone([int(pid) for pid in caught.value.completed.text.split()])
 
 
+def test_the_time_limit_ends_a_program_whose_output_never_pauses(guest: Guest) -> None:
+    program = guest.start(["yes"], timeout=0.3)
+    for _ in program.output():
+        pass
+    assert (program.timed_out, program.returncode) == (True, -signal.SIGKILL)
+
+
 def test_a_wait_for_a_program_whose_output_nobody_reads_says_so(guest: Guest) -> None:
     program = guest.start(["sh", "-c", "echo hello; read never"], stdin=True)
     while program.poll() is None and not program.output_bytes:
