@@ -1,4 +1,4 @@
-"""The caller's side of the nursery: orders keepers."""
+"""The caller's side of the nursery: takes the keepers that it offers, and gives them orders."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from generated_vmm.transport.connection import start_over_in_children
 
 PROGRAM = Path(__file__).with_name("keeper") / "nursery.py"
 NETWORK = "/proc/thread-self/ns/net"
+ATTEMPTS = 3  # an offered keeper may have been killed, or its fork refused at that time
 
 
 class Nursery:
@@ -28,34 +29,45 @@ class Nursery:
     def __init__(self) -> None:
         self.pid: int | None = None
         self._pidfd: Descriptor | None = None
-        self._orders: Descriptor | None = None
+        self._offers: Descriptor | None = None
         self._lock = threading.Lock()
         start_over_in_children(self)
 
     def start_over(self) -> None:
         """Drops the nursery, in a forked process: it belongs to the parent."""
         self._lock = threading.Lock()
-        self._orders = self._pidfd = self.pid = None
+        self._offers = self._pidfd = self.pid = None
 
     def order(self, kind: str, *names: str, content: object) -> socket.socket:
-        """The connection to a keeper that gets this order. Raises OSError."""
+        """The connection to a keeper that has this order. Raises OSError."""
         namespace, order = Descriptor(os.open, NETWORK, os.O_RDONLY), messages.in_memory(content)
-        connection, theirs = messages.pair()
-        given = [theirs.fileno(), namespace.number, order.number]
-        with theirs, contextlib.ExitStack() as undo:
-            undo.enter_context(connection)
-            with self._lock:
-                if self._orders is None or self._pidfd is None or is_ready(self._pidfd.number):
-                    self._orders = self._start()
-                with socket.socket(fileno=os.dup(self._orders.number)) as orders:
-                    orders.settimeout(LONGEST_END)
-                    if not messages.send(orders, kind, *names, given=given):
-                        raise OSError(errno.ECHILD, os.strerror(errno.ECHILD))
-            undo.pop_all()
-        return connection
+        code = errno.ECHILD
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                words, offered = self._next_offer()
+                if not offered:
+                    code = int(words[1])
+                    continue
+                connection = socket.socket(fileno=os.dup(offered[0].number))
+                if messages.send(connection, kind, *names, given=[namespace.number, order.number]):
+                    return connection
+                connection.close()
+        raise OSError(code, os.strerror(code))
+
+    def _next_offer(self) -> messages.Received:
+        """Asks for another offer, and takes the one that was made in advance."""
+        if self._offers is None or self._pidfd is None or is_ready(self._pidfd.number):
+            self._offers = self._start()
+        with socket.socket(fileno=os.dup(self._offers.number)) as offers:
+            offers.settimeout(LONGEST_END)
+            messages.send(offers, "next")
+            received = messages.receive(offers)
+        if received is None:
+            self._offers = None  # it was killed
+        return received or (["none", str(errno.ECHILD)], [])
 
     def _start(self) -> Descriptor:
-        """Starts a nursery, in place of one that was killed; the end for orders."""
+        """Starts a nursery, in place of one that was killed; the end for its offers."""
         if self._pidfd is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._pidfd.number, os.WEXITED | os.WNOHANG)

@@ -9,7 +9,7 @@ The caller is the process that starts the monitor; it is the first owner. An own
 socket of a vsock device), `stop` or `kill`. The keeper reports `taken` (the folder), `started`,
 `ready` (the socket listens), `noted` (what was bound), `ended` and `removed`.
 
-The nursery forks the keeper (`nursery.py`). The keeper is the parent of its monitor and
+The nursery forks the keeper in advance (`nursery.py`). The keeper is the parent of its monitor and
 a child subreaper (prctl(2)): a process that the program has forked becomes the keeper's child when
 its parent ends, even with a session of its own. The keeper collects a child only when the child has
 ended, so a process number is never another process's.

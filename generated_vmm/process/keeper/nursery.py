@@ -1,7 +1,8 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
-`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. An order comes on descriptor 3,
-with the keeper's end of a connection to the caller.
+`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It offers the caller, on
+descriptor 3, a connection to a keeper that it has forked in advance, and another one for each word
+`next`. The caller's order goes straight to the keeper, which notes for the nursery what it keeps.
 
 The nursery is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and
 removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has ended and
@@ -19,7 +20,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -34,16 +34,19 @@ from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 
-ORDERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
+OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
-    """The keepers of one caller that are not collected yet, and what each of them keeps."""
+    """The keepers of one caller that are not collected yet, and what each of them has noted."""
 
-    def __init__(self, orders: socket.socket, caller: Descriptor) -> None:
-        self._orders, self._caller = orders, caller
-        self._kept: dict[int, tuple[list[str], list[Descriptor]]] = {}
+    def __init__(self, offers: socket.socket, caller: Descriptor) -> None:
+        self._offers, self._caller = offers, caller
+        self._forked: dict[int, list[str]] = {}
+        self._namespaces: dict[int, list[Descriptor]] = {}  # of those that are not in ours
+        self._notes, self._noting = messages.pair()
+        self._notes.setblocking(False)
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -51,76 +54,99 @@ class Nursery:
     def work(self) -> None:
         """Works until the caller has ended and no keeper is left."""
         has_caller = True
-        while has_caller or self._kept:
-            callers = [self._orders.fileno(), self._caller.number] if has_caller else []
-            ready = kernel.ready_of([self._woken, *callers])
+        self._offer()
+        while has_caller or self._forked:
+            callers = [self._offers.fileno(), self._caller.number] if has_caller else []
+            ready = kernel.ready_of([self._woken, self._notes.fileno(), *callers])
             if ready.intersection(callers):
-                has_caller = kernel.is_ready(self._orders.fileno()) and self._take_order()
+                is_asked = kernel.is_ready(self._offers.fileno())
+                has_caller = is_asked and messages.receive(self._offers) is not None
+                if has_caller:
+                    self._offer()
+            self._read_notes()
             if self._woken in ready:
                 os.read(self._woken, 65_536)
                 self._collect()
 
-    def _take_order(self) -> bool:
-        """Takes an order, and returns whether there was one.
+    def _offer(self) -> None:
+        """Offers the caller a keeper that waits for its order, or says why there is none."""
+        try:
+            ours, theirs = messages.pair()
+            with ours, theirs:
+                self._fork(self._wait_for_order, ours, theirs)
+                messages.send(self._offers, "keeper", given=[ours.fileno()])
+        except OSError as error:
+            messages.send(self._offers, "none", error.errno)
 
-        It is dropped, and its connection closed, where descriptors are used up.
-        """
-        with contextlib.suppress(OSError):
-            if (order := messages.receive(self._orders)) is None:
-                return False
-            self._carry_out(*order)
-        return True
-
-    def _carry_out(self, words: list[str], given: list[Descriptor]) -> None:
-        """Forks a keeper in the network namespace of the thread that orders it, or says why not."""
-        connection, namespace, content = given
-        with contextlib.suppress(ImportError):
-            module_of(words[0])  # imported once, for all keepers to come
-        elsewhere = [namespace] if kernel.is_elsewhere(namespace.number) else []
-        with socket.socket(fileno=os.dup(connection.number)) as owner:
-            connection.close()
-            try:
-                self._fork(words, elsewhere, partial(self._keep, words[0], content, owner))
-            except OSError as error:
-                what = f"no keeper can be started: {kernel.reason(error)}"
-                messages.send(owner, "removed", what)
-
-    def _fork(self, kept: list[str], elsewhere: list[Descriptor], work: Callable[[], None]) -> None:
-        """Forks a process that does some work in a network namespace, and ends. Raises OSError."""
+    def _fork(self, work: Callable[..., None], *given: Any) -> None:
+        """Forks a process that does some work and ends. Raises OSError."""
         if pid := os.fork():
-            self._kept[pid] = kept, elsewhere
+            self._forked[pid] = []
             return
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
-            self._orders.close()
-            self._kept.clear()
-            for namespace in elsewhere:
-                kernel.join(namespace.number)
-            work()
+            self._offers.close()
+            self._notes.close()
+            self._namespaces.clear()
+            work(*given)
             status = 0
         finally:
             os._exit(status)
 
-    def _keep(self, kind: str, content: Descriptor, owner: socket.socket) -> None:
-        module_of(kind).keep(messages.content_of(content), owner, self._caller)
+    def _wait_for_order(self, offered: socket.socket, owner: socket.socket) -> None:
+        """A keeper's work, in the network namespace of the thread that orders it."""
+        offered.close()
+        kernel.ready_of([owner.fileno(), self._caller.number])
+        if not kernel.is_ready(owner.fileno()) or (order := messages.receive(owner)) is None:
+            return  # the caller has ended
+        (kind, *named), (namespace, content) = order
+        module = module_of(kind)
+        elsewhere = [namespace.number] if kernel.is_elsewhere(namespace.number) else []
+        messages.send(self._noting, os.getpid(), kind, *named, given=elsewhere)
+        for number in elsewhere:
+            kernel.join(number)
+        namespace.close()
+        module.keep(messages.content_of(content), owner, self._caller)
+
+    def _read_notes(self) -> None:
+        """Takes the notes of keepers: the kind and the names of what each keeps."""
+        for received in filter(None, messages.drain(self._notes)):
+            (pid, *kept), elsewhere = received
+            self._forked[int(pid)] = kept
+            if elsewhere:
+                self._namespaces[int(pid)] = elsewhere
+            with contextlib.suppress(ImportError):
+                module_of(kept[0])  # imported once, for all keepers to come
 
     def _collect(self) -> None:
         """Collects keepers that have ended, and has the work done of those that were killed."""
-        killed = []
+        ended = []
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                kept, elsewhere = self._kept.pop(found[0], ([], []))
-                if kept and found[1]:
-                    killed.append((kept, elsewhere))
-        while killed and (theirs := set(kernel.children(os.getpid())) - self._kept.keys()):
+                ended.append(found)
+        self._read_notes()
+        killed = []
+        for pid, status in ended:
+            noted = self._forked.pop(pid, []), self._namespaces.pop(pid, [])
+            if noted[0] and status:
+                killed.append(noted)
+        while killed and (theirs := set(kernel.children(os.getpid())) - self._forked.keys()):
             for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-        for (kind, *named), elsewhere in killed:
+        for noted in killed:
             with contextlib.suppress(OSError):
-                self._fork([], elsewhere, partial(module_of(kind).clean, *named))
+                self._fork(clean, *noted)
+
+
+def clean(kept: list[str], elsewhere: list[Descriptor]) -> None:
+    """Removes what a killed keeper has left."""
+    for namespace in elsewhere:
+        kernel.join(namespace.number)
+    kind, *named = kept
+    module_of(kind).clean(*named)
 
 
 def module_of(kind: str) -> Any:
@@ -128,8 +154,8 @@ def module_of(kind: str) -> Any:
     return importlib.import_module(TAPS) if kind == "tap" else keeper
 
 
-def main(orders: socket.socket, caller: Descriptor) -> None:
-    """Takes orders from a socket; only the end of the caller ends it."""
+def main(offers: socket.socket, caller: Descriptor) -> None:
+    """Offers keepers on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
     for number in kernel.RESET[:3]:
@@ -137,11 +163,11 @@ def main(orders: socket.socket, caller: Descriptor) -> None:
     kernel.become_subreaper()
     gc.disable()
     gc.freeze()
-    Nursery(orders, caller).work()
+    Nursery(offers, caller).work()
 
 
 if __name__ == "__main__":
     for name in PACKAGES:
         del sys.modules[name]
     sys.path[:] = json.loads(sys.argv[1])
-    main(socket.socket(fileno=ORDERS), Descriptor(int, CALLER))
+    main(socket.socket(fileno=OFFERS), Descriptor(int, CALLER))

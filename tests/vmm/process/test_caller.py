@@ -3,9 +3,9 @@
 """What becomes of monitors when their caller dies, forks, or starts them in a thread that ends."""
 
 import contextlib
+import errno
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -13,11 +13,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm.process import Monitor, MonitorStartError, nursery, owner
+from generated_vmm.process import Monitor, MonitorStartError, nursery
 from generated_vmm.process.__main__ import look
+from generated_vmm.process.keeper.kernel import is_ready
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
     BEGINNING,
@@ -148,45 +150,45 @@ def test_a_nursery_has_no_descriptor_for_each_monitor(start: Make) -> None:
     """A caller that gives monitors up may have more of them than a process has descriptors."""
     start(STAND_IN)
     nursery = NURSERY.pid or 0
-    wait_until(lambda: state_of(nursery) == "S")  # it has forked the keeper
+    wait_until(lambda: state_of(nursery) == "S")  # it has offered a keeper
     before = len(os.listdir(f"/proc/{nursery}/fd"))
     start(STAND_IN)
     start(STAND_IN)
     wait_until(lambda: len(os.listdir(f"/proc/{nursery}/fd")) <= before)
 
 
-def test_a_nursery_without_descriptors_goes_on(start: Make, make: Make, do: Do) -> None:
-    """An order that it cannot take is refused, and the next one is taken."""
+def test_a_keeper_that_is_killed_before_it_has_an_order_is_replaced(
+    start: Make, watch: Watch
+) -> None:
+    pid = keeper_of(start(STAND_IN).pid)
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
+    for each in [watch(spare) for spare in children_of(NURSERY.pid or 0) if spare != pid]:
+        each.send_signal(signal.SIGKILL)
+        assert each.wait(PATIENCE)
+    assert start(STAND_IN).running
+
+
+def test_a_start_waits_for_a_keeper_not_for_the_nursery(
+    start: Make, make: Make, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One keeper is forked in advance. There is no other while the nursery is frozen."""
     start(STAND_IN)
-    pid = NURSERY.pid or 0
-    wait_until(lambda: state_of(pid) == "S")
-    used = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 1
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, before[1]))
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
+    monkeypatch.setattr(nursery, "LONGEST_END", 0.05)
+    os.kill(NURSERY.pid or 0, signal.SIGSTOP)
     try:
-        with pytest.raises(MonitorStartError, match="keeper was killed"):
+        assert start(STAND_IN).running
+        with pytest.raises(MonitorStartError, match="no keeper can be started: timed out"):
             do(make(STAND_IN).start())
     finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    assert start(STAND_IN).running
-    assert NURSERY.pid == pid
-
-
-CANNOT_FORK = """\
-import errno, os, runpy
-def refuse():
-    raise BlockingIOError(errno.EAGAIN, "")
-os.fork = refuse
-runpy.run_path({0!r}, run_name="__main__")
-"""
+        os.kill(NURSERY.pid or 0, signal.SIGCONT)
 
 
 def test_a_nursery_that_cannot_fork_says_why(
-    make: Make, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
+    make: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "nursery.py").write_text(CANNOT_FORK.format(str(PROGRAM)))
-    monkeypatch.setattr(nursery, "PROGRAM", folder / "nursery.py")
-    monkeypatch.setattr(owner, "NURSERY", nursery.Nursery())
+    refused = Mock(return_value=(["none", str(errno.EAGAIN)], []))
+    monkeypatch.setattr(NURSERY, "_next_offer", refused)
     with pytest.raises(MonitorStartError, match="no keeper can be started: the limit of processes"):
         do(make(STAND_IN).start())
 

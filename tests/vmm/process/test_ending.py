@@ -28,6 +28,7 @@ from tests.vmm.process.conftest import (
     Make,
     Watch,
     both_halves,
+    children_of,
     keeper_of,
     wait_until,
     wait_until_empty,
@@ -287,9 +288,13 @@ def test_an_exit_is_told_although_the_caller_ignores_its_children(
 def test_a_monitor_whose_keeper_was_killed_is_lost(
     start: Make, do: Do, folder: Path, watch: Watch
 ) -> None:
-    """The nursery ends the monitor, and removes what its record names."""
+    """The nursery ends the monitor, and removes what its record names, whoever else is killed."""
     monitor = start(directory=folder / "vm")
     program, keeper = watch(monitor.pid), watch(keeper_of(monitor.pid))
+    wait_until(lambda: len(children_of(NURSERY.pid or 0)) > 1)  # one waits for the next work
+    idle = [watch(pid) for pid in children_of(NURSERY.pid or 0) if pid != keeper.pid]
+    for each in idle:
+        each.send_signal(signal.SIGSTOP)
     keeper.send_signal(signal.SIGKILL)
     assert program.wait(PATIENCE)
     assert do(monitor.wait(PATIENCE)) is None
@@ -298,6 +303,9 @@ def test_a_monitor_whose_keeper_was_killed_is_lost(
         do(monitor.client.get_version())
     wait_until_empty(folder)
     assert do(monitor.stop()) is None
+    for each in idle:  # the next test's work is not for one that is about to end
+        each.send_signal(signal.SIGKILL)
+        assert each.wait(PATIENCE)
 
 
 def test_one_that_ends_as_soon_as_it_has_started_was_started(
