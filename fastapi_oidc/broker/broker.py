@@ -22,7 +22,7 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import Awaited, require_kind
 
 _NOBODY_APPROVES: Final = (
     "Nobody can approve the calls of the broker's routes, because the application has no page for "
@@ -30,7 +30,7 @@ _NOBODY_APPROVES: Final = (
 )
 
 
-class Broker:
+class Broker(Awaited):
     """Gives machines the right to call APIs as a person, and takes it back.
 
         broker = Broker(oidc, routes={"calendar.internal": Route("https://...", ...)})

@@ -184,6 +184,8 @@ class Frozen(BaseModel):
 class Tokens(NotText, NeverFromARequest, Frozen):
     """The tokens of a session. `expires_at` is the access token's, in seconds since the epoch.
 
+    Nothing renews an access token that is read here: `oidc.auth(session)` and `access_token()` of
+    `oidc.grant(session.id)` give one that has not expired.
     `dpop_key` is the private key of bound tokens, None for bearer tokens (RFC 9449).
     """
 
@@ -281,6 +283,8 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
             """Say where the session has what `name` means elsewhere."""
             place = next((place for place, names in _ELSEWHERE.items() if name in names), None)
             hint = "" if place is None else f"; it is session.{place}".replace("*", name)
+            if name in ("token", "access_token"):
+                hint += ", and oidc.auth(session) sends one that has not expired"
             raise AttributeError(f"a session has no {name!r}{hint}", name=name, obj=self)
 
     @property

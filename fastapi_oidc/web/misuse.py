@@ -140,6 +140,10 @@ class Call(Coroutine[Any, Any, Result], Generic[Result]):
         self._begun.close()
 
 
+class Awaited:
+    """Base of what applications make of this library: its coroutines are lost until awaited."""
+
+
 class Argument:
     """Marks a parameter that the application gives, with an `example` of the whole call.
 

@@ -17,7 +17,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import SCOPE_KEY, require_kind
+from fastapi_oidc.web.misuse import SCOPE_KEY, Awaited, require_kind
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
@@ -106,7 +106,7 @@ def require_own_middleware(connection: HTTPConnection) -> None:
         )
 
 
-class Serving(Generic[Identity, RequestData]):
+class Serving(Awaited, Generic[Identity, RequestData]):
     """Finds the registrations of a request."""
 
     noun = "oidc"

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias, cast, get_args
 
 from fastapi.params import Depends
 
-from fastapi_oidc.web.misuse import Dependency
-from fastapi_oidc.web.serving import Serving
+from fastapi_oidc.web.misuse import Awaited, Dependency
 
 Names: TypeAlias = Mapping[str, Any]
 
@@ -31,7 +30,7 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     """
     function = inspect.unwrap(call)
     names = _names_of(function)
-    if not any(_is_a(each, Dependency, Serving) for each in _objects(names)):
+    if not any(_is_a(each, Dependency, Awaited) for each in _objects(names)):
         return None
     for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
         if isinstance(value, ast.Call) and _is_to_be_used(_value_of(value.func, names)):
@@ -86,7 +85,7 @@ def _value_of(name: ast.expr, names: Names) -> Any:
         return names.get(name.id)
     if isinstance(name, ast.Attribute):
         owner = _value_of(name.value, names)
-        if _is_a(owner, Serving):
+        if _is_a(owner, Awaited):
             with suppress(Exception):  # a property may need a request
                 return getattr(owner, name.attr)
             return None
@@ -96,7 +95,7 @@ def _value_of(name: ast.expr, names: Names) -> Any:
 
 def _is_to_be_used(value: Any) -> bool:
     """Whether its call is a coroutine of this library, or a guard."""
-    if _is_a(value, MethodType) and _is_a(value.__self__, Serving):
+    if _is_a(value, MethodType) and _is_a(value.__self__, Awaited):
         makes_a_guard = value.__name__.startswith("require")
         return makes_a_guard or inspect.iscoroutinefunction(inspect.unwrap(value))
     return _is_a(value, Dependency)

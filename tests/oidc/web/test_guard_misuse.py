@@ -20,6 +20,7 @@ from fastapi_oidc import (
     SessionError,
     require_auth,
 )
+from fastapi_oidc.broker import Broker
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
 from tests.oidc.web.test_websockets import opened
@@ -221,6 +222,12 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         guards.oidc.require_auth(request)
         deleted.append(1)
 
+    broker: Any = Broker(make_world(session_store="memory").oidc, {})
+
+    def of_the_broker() -> None:
+        broker.withdraw(None)
+        deleted.append(1)
+
     async def returned(request: Request) -> Any:
         async def nested() -> Any:
             return oidc.get_locals(request)
@@ -234,6 +241,7 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         (made, "oidc.require_recent"),
         (of_a_module, "guards.oidc.require_auth"),
         (returned, "oidc.require_auth"),
+        (of_the_broker, "broker.withdraw"),
     ):
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import Message
 
-from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware
+from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware, StandaloneAPI
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.web.asking import begin, browser_of, who
 from tests.oidc.world import BASE_URL, make_world
@@ -141,6 +141,16 @@ async def test_a_prefix_that_a_login_lacks_is_told(
     assert [each.startswith(f"root_path: {said}") for each in caplog.messages] == (
         [True] if said else []
     )
+
+
+async def test_an_api_without_logins_needs_no_prefix(caplog: pytest.LogCaptureFixture) -> None:
+    api, app = StandaloneAPI("https://op.test", BASE_URL), FastAPI()
+    app.add_middleware(OIDCMiddleware, oidc=api)
+    app.include_router(api.router)
+    app.get("/a", dependencies=[Depends(api.require())])(lambda: None)
+    async with browser_of(app) as browser:
+        answer = await browser.get("/a", headers={"X-Forwarded-Prefix": "/proxied"})
+    assert (answer.status_code, caplog.messages) == (401, [])
 
 
 async def test_a_prefix_that_a_login_has_twice_is_told(caplog: pytest.LogCaptureFixture) -> None:
