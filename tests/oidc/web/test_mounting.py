@@ -121,26 +121,23 @@ async def test_a_root_path_is_in_front_and_headers_name_no_redirect_uri() -> Non
     [
         ("", "/proxied", "a proxy removes 'proxied' from paths: start the server with this --r"),
         ("/other", "/proxied", "a proxy removes 'proxied' from paths"),
-        ("/proxied/", None, "it is '/proxied/': write it with a slash before it, and none behind"),
-        ("https://app.test", None, "it is 'https://app.test': write it"),
-        ("/au", None, None),
-        ("/auth", None, None),
-        ("/proxied", "/proxied/", None),
-        ("/a/proxied", "/proxied, /a", None),
-        ("", "/auth", None),
+        ("/proxied/", "", "it is '/proxied/': write it with a slash before it, and none behind"),
+        ("https://app.test", "", "it is 'https://app.test': write it"),
+        ("/au", "", ""),
+        ("/auth", "", ""),
+        ("/proxied", "/proxied/", ""),
+        ("/a/proxied", "/proxied, /a", ""),
+        ("", "/auth", ""),
     ],
 )
 async def test_a_prefix_that_a_login_lacks_is_told(
-    root_path: str, prefix: str | None, said: str | None, caplog: pytest.LogCaptureFixture
+    root_path: str, prefix: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
-    headers = {} if prefix is None else {"X-Forwarded-Prefix": prefix}
     transport = httpx.ASGITransport(world.app, root_path=root_path)
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
-        assert (await client.get(f"{root_path}/auth/login", headers=headers)).status_code == 302
-    assert [each.startswith(f"root_path: {said}") for each in caplog.messages] == (
-        [True] if said else []
-    )
+        await client.get(f"{root_path}/auth/login", headers={"X-Forwarded-Prefix": prefix})
+    assert len(caplog.messages) == bool(said) == caplog.text.count(f"root_path: {said}")
 
 
 async def test_an_api_without_logins_needs_no_prefix(caplog: pytest.LogCaptureFixture) -> None:

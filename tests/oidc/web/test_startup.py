@@ -141,9 +141,7 @@ async def test_pages_of_every_origin_that_may_read_what_users_read_are_told(
     world = make_world()
     world.app.add_middleware(CORSMiddleware, **options)
     await start(world.app)
-    assert ["CORSMiddleware allows every origin" in each for each in caplog.messages] == (
-        [True] if is_told else []
-    )
+    assert len(caplog.messages) == is_told == caplog.text.count("CORSMiddleware allows every")
 
 
 @pytest.mark.parametrize(
