@@ -53,7 +53,8 @@ class Definition(Frozen):
 
     `configuration` has kernel, drives, network interfaces, vsock and the other devices, as the
     monitor shows them, and also `cpu_config` and `logger`, which it does not show. Without a root
-    device and an initrd, most kernels panic, which nothing reports. `metadata` is the document of
+    device and an initrd, most kernels panic: nothing reports it, but `start` emits a RuntimeWarning
+    if there are disks and `boot_args` has no `root=`. `metadata` is the document of
     MMDS, which a guest reads only with `mmds_config`. The machine creates its `taps`. With
     `autostart` it starts with the host; machines with a smaller `order` start first. `restart` says
     what happens after its monitor has ended: nothing, a restart unless the exit status was 0, or a

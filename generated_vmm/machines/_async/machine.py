@@ -164,9 +164,10 @@ class AsyncMachine(Told):
         return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     async def start(self, *, by: str = "") -> None:
-        """Starts the monitor and boots the guest; does nothing if it runs, and not if it is paused.
+        """Starts the monitor and boots the guest; does nothing if it runs.
 
-        Emits a RuntimeWarning for a `definition` that was changed and not stored.
+        Raises `MachineError` if it is paused: `resume` lets it run. Emits a RuntimeWarning for a
+        `definition` that was changed and not stored, and for disks of which none is the root.
         """
         self._warn_of_lost_change()
         async with self._carry_out("start", by) as run:

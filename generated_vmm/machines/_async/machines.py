@@ -107,7 +107,8 @@ class AsyncMachines(Context, Told):
 
         It gets copies of the disks that it writes to, which share blocks where the file system can.
         Without `copy_disks` it writes to the given ones. Raises `MachineError` for a name that is
-        taken, ValueError for a file that it may not use, and OSError; nothing is left then.
+        taken, ValueError for a file that it may not use, and OSError; nothing is left then. Emits a
+        RuntimeWarning for a disk that is not raw, such as a qcow2 image.
         """
         require_definition(definition)
         made = await create(self._control, name, definition, by, copy=copy_disks)
