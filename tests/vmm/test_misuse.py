@@ -70,6 +70,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: path().write_bytes(b"", mode="0644"), ValueError, "mode is '0644'; .* as 0o644"),
     (lambda: any_of(Guest)("/s").wait_until_ready(HOUR), ValueError, "a number of seconds"),
     (lambda: any_of(Machines)(".", firecracker="/f"), TypeError, "'firecracker'.*are binary, "),
+    (lambda: any_of(Machines)(".").get(Path("web")), ValueError, "the id of a machine, such as"),
     (lambda: any_of(Machines)(".", grace=HOUR), ValueError, "grace is datetime.* of seconds"),
 ]
 

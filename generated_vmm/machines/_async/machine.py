@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,6 +26,7 @@ from generated_vmm.machines.definition import (
 )
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
+from generated_vmm.machines.options import HostPath
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -258,7 +260,7 @@ class AsyncMachine(Told):
         wish = Wish(name, by, taps or {}, run, renew)
         return AsyncMachine(self._control, await clone(self._control, self.record, wish))
 
-    async def admit(self, path: str, *, writable: bool = False) -> None:
+    async def admit(self, path: HostPath, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
         Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
@@ -267,7 +269,7 @@ class AsyncMachine(Told):
         """
         self._control.require_taken(self.name)
         _ = self.client
-        await self._held.admit(path, writable=writable)
+        await self._held.admit(os.fspath(path), writable=writable)
 
     def changing(self, *, by: str = "", **members: object) -> AbstractAsyncContextManager[None]:
         """A block in which the caller changes devices of a machine that runs, through `client`.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,7 @@ from generated_vmm.machines.copies import Taps, Wish, copies_of
 from generated_vmm.machines.definition import Definition, disks_of, require_definition
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
+from generated_vmm.machines.options import HostPath
 from generated_vmm.machines.records import (
     End,
     Kind,
@@ -255,7 +257,7 @@ class Machine(Told):
         wish = Wish(name, by, taps or {}, run, renew)
         return Machine(self._control, clone(self._control, self.record, wish))
 
-    def admit(self, path: str, *, writable: bool = False) -> None:
+    def admit(self, path: HostPath, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
 
         Raises ValueError for a file that it may not use: one outside the allowed folders, or a disk
@@ -264,7 +266,7 @@ class Machine(Told):
         """
         self._control.require_taken(self.name)
         _ = self.client
-        self._held.admit(path, writable=writable)
+        self._held.admit(os.fspath(path), writable=writable)
 
     def changing(self, *, by: str = "", **members: object) -> AbstractContextManager[None]:
         """A block in which the caller changes devices of a machine that runs, through `client`.

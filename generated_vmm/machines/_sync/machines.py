@@ -23,7 +23,7 @@ from generated_vmm.machines.errors import MachineError, unknown
 from generated_vmm.machines.options import HostPath, MachinesOptions, Options
 from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
 from generated_vmm.machines.store import ID, Store
-from generated_vmm.misuse import Told, require_options
+from generated_vmm.misuse import Told, require_kind, require_options
 
 
 class Machines(Context, Told):
@@ -65,6 +65,7 @@ class Machines(Context, Told):
 
     def get(self, machine: str) -> Machine:
         """The machine with this id. Raises `MachineError` if there is none."""
+        require_kind("machine", machine, "the id of a machine, such as machine.id", str)
         is_id = ID.fullmatch(machine) is not None  # else it may be a path
         record = self._store.machines.get(machine) if is_id else None
         if record is None or not record.is_whole:

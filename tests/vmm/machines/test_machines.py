@@ -272,7 +272,7 @@ def test_machines_use_only_allowed_files(folder: Path) -> None:
         assert list((folder / "machines" / "machines").iterdir()) == []
         web = machines.create("web", made)
         web.start()
-        web.admit(str(folder / "disk"))
+        web.admit(folder / "disk")
         with pytest.raises(ValueError, match="in none of the folders"):
             web.admit("/etc/passwd")
 
