@@ -127,7 +127,8 @@ class Announcer:
             event = replace(event, registration=self._registration)
         logger = logging.getLogger(f"fastapi_oidc.{event.name.partition('.')[0]}")
         level = logging.WARNING if event.name in _WARNINGS else logging.INFO
-        logger.log(level, "%s", _line(event), extra={"oidc_event": event})
+        if logger.isEnabledFor(level):  # a line takes as long as the rest
+            logger.log(level, "%s", _line(event), extra={"oidc_event": event})
         if self._listener is None:
             return
         try:

@@ -1,10 +1,12 @@
-"""Detects another distribution that has written its files into this package.
+"""Detects what is not installed, and another distribution that has written its files here.
 
 PyPI has a `fastapi-oidc` by another author, which installs a package `fastapi_oidc` too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -24,3 +26,13 @@ def is_mixed() -> bool:
     except PackageNotFoundError:
         return False
     return Path(str(theirs)).resolve() == Path(__file__).resolve().parent
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Tell what to install if an import of the block fails; `what` needs the extra `name`."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        explanation = f"{what}: pip install 'fastapi-oidc-vmm[{name}]'"
+        raise ModuleNotFoundError(explanation, name=missing.name) from None

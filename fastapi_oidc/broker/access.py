@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from operator import add
 from typing import Any, NamedTuple
 
@@ -45,30 +44,26 @@ class Use(NamedTuple):
     sent: int = 0
     received: int = 0
 
+    def plus(self, other: Use) -> Use:
+        """What both have cost."""
+        return Use(*map(add, self, other))
 
-class Asked(Frozen):
-    """What a guest asks for, except its body: the name of a route, and what would be sent there.
 
-    `path` is normalised and is that below the route's URL.
+class Approval(Frozen):
+    """A call that waits for its person until `until`: all that would be sent.
+
+    `path` is normalised and is that below the URL of `route`.
     """
-
-    route: str
-    method: str
-    path: str
-    url: str
-    headers: tuple[tuple[str, str], ...]
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.route}{self.path}"
-
-
-class Approval(Asked):
-    """A call that waits for its person until `until`: all that would be sent."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     id: str
     until: int
+    route: str
+    method: str
+    path: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
     body: bytes = Field(repr=False)
     is_approved: bool = False
 
@@ -76,6 +71,9 @@ class Approval(Asked):
     def facts(self) -> dict[str, str]:
         """Its members of an AccessEvent."""
         return self.model_dump(include={"route", "method", "path"}) | {"approval": self.id}
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}{self.path}"
 
 
 class Access(Frozen):
@@ -103,21 +101,26 @@ class Access(Frozen):
 
     def costing(self, cost: Use) -> Access:
         """The access after calls that have cost this."""
-        return self.model_copy(update={"use": Use(*map(add, self.use, cost))})
+        return self.model_copy(update={"use": self.use.plus(cost)})
 
-    def asking(self, call: Approval, now: int) -> Access:
-        """The access while a call waits."""
-        others = (each for each in self.waiting if now < each.until)
-        return self.model_copy(update={"waiting": (*others, call)})
+    def at(self, now: int) -> Access:
+        """The access without the calls whose time to wait is over."""
+        waiting = (each for each in self.waiting if now < each.until)
+        return self.model_copy(update={"waiting": tuple(waiting)})
 
-    def settled(self, call: Approval, *instead: Approval) -> Access:
-        """The access when a call waits no more, or was replaced."""
-        places = (instead if each.id == call.id else (each,) for each in self.waiting)
-        return self.model_copy(update={"waiting": tuple(chain(*places))})
+    def withdrawn(self) -> Access:
+        """The access after its end, with nothing that guests have sent."""
+        return self.model_copy(update={"until": 0, "waiting": ()})
 
-    def asks(self, now: int) -> tuple[Approval, ...]:
+    def settled(self, id: str, *instead: Approval) -> Access:
+        """The access when a call waits no more, or when `instead` does."""
+        others = (each for each in self.waiting if each.id != id)
+        return self.model_copy(update={"waiting": (*others, *instead)})
+
+    @property
+    def asks(self) -> tuple[Approval, ...]:
         """The calls about which the person can decide."""
-        return tuple(each for each in self.waiting if now < each.until and not each.is_approved)
+        return tuple(each for each in self.waiting if not each.is_approved)
 
 
 @dataclass(frozen=True, slots=True)

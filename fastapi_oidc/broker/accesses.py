@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Refused
+from fastapi_oidc.broker.access import Access, AccessEvent, Approval, Limits, Refused
+from fastapi_oidc.broker.route import Route
+from fastapi_oidc.clock import TTLCache
 from fastapi_oidc.errors import Code
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
+from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.session.cells import Seen
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.session_cookie import Copy
 
-_DIGEST_LENGTH: Final = 43
+MOST_KNOWN: Final = 1000
+"""Accesses whose rows are not opened again while they have not changed."""
 
 
 class Accesses:
-    """The accesses of one relying party. Each machine has one row, so it has one person.
+    """The accesses of one relying party, and what all their guests share.
+
+    Each machine has one row, so it has one person.
 
     The session's own row is judged beside that of the access, so nothing here knows of sign-outs.
     Methods raise SessionError (session.store_unavailable) when the store fails.
     """
 
-    def __init__(self, party: RelyingParty) -> None:
-        party.sessions.require_rows("keep the access that a person gives")
-        self.party, self._cells = party, party.sessions.cells
+    def __init__(self, oidc: OIDC[Any, Any], routes: Mapping[str, Route], limits: Limits) -> None:
+        self.party, self.routes, self.limits = oidc.runtime.party, routes, limits
+        self.party.sessions.require_rows("keep the access that a person gives")
+        self.grants, self._cells = oidc.runtime.engine.grants, self.party.sessions.cells
+        self._known = TTLCache[str, tuple[Live, Seen]](self.party.clock, max_entries=MOST_KNOWN)
 
     async def of(self, digest: str) -> Access | None:
         """What the machine of a digest was given last; None after its withdrawal and its time."""
@@ -63,16 +72,19 @@ class Accesses:
     async def judge(self, access: Access) -> tuple[Access, Live]:
         """The access and its session, read together; raises Refused when either has ended."""
         copy, key = copy_of(access), _key(access.machine)
-        found, [seen] = await self.party.sessions.judge_beside(copy, key)
+        known = self._known.get(access.id) or (None, None)
+        found, seen = await self.party.sessions.judge_beside(copy, key, *known)
         current = self._read(seen.row)
         if self.party.clock.now() >= access.until:
             raise Refused(Code.BROKER_EXPIRED, "the access has reached its time")
         if current is None or current.id != access.id:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
-        return current, require_live(self.party, found)
+        live = require_live(self.party, found)
+        self._known.set(access.id, (live, seen), expires_at=access.until)
+        return current, live
 
-    async def change(self, access: Access, rule: Callable[[Access], Access | None]) -> None:
-        """Apply a pure function, unless the access is withdrawn or replaced; None ends it."""
+    async def change(self, access: Access, rule: Callable[[Access], Access]) -> None:
+        """Apply a pure function, unless the access is withdrawn or replaced."""
 
         def changed(row: Row, _: float) -> Row:
             found = self._read(row)
@@ -82,32 +94,26 @@ class Accesses:
 
     async def asked(self, session: OIDCSession[Any], id: str) -> tuple[Access, Approval]:
         """What waits for the session's user under this id; raises Refused."""
-        access = await self.of(id[:_DIGEST_LENGTH])
+        access = await self.of(id.partition("-")[0])
         if access and access.is_of(session):
-            for call in access.asks(self.party.clock.now()):
+            for call in access.asks:
                 if call.id == id:
                     return access, call
         raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
 
     def announce(self, name: EventName, access: Access, told: str, **call: Any) -> None:
         """Tell what happened with the access; `call` has the members of a call's event."""
-        event = AccessEvent(
-            name,
-            self.party.clock.now(),
-            sub=access.sub,
-            session_id=access.session_id,
-            explanation=f"{access.machine}: {told}",
-            machine=access.machine,
-            access_id=access.id,
-            **call,
-        )
+        person = access.model_dump(include={"sub", "session_id", "machine"})
+        told, now = f"{access.machine}: {told}", self.party.clock.now()
+        event = AccessEvent(name, now, explanation=told, access_id=access.id, **person, **call)
         self.party.announcer(event)
 
     def _read(self, row: Row) -> Access | None:
         """The access in a row; None after its time, and for what another release has written."""
+        now = self.party.clock.now()
         with suppress(ValidationError):
-            found = Access.model_validate_json(row.content)
-            return found if self.party.clock.now() < found.until else None
+            found = Access.model_validate_json(row.content).at(now)
+            return found if now < found.until else None
         return None
 
 
@@ -131,19 +137,17 @@ def require_live(party: RelyingParty, found: Found) -> Live:
 
 def new_id(machine: str) -> str:
     """The id of what a machine asks for, which leads to its row."""
-    return digest(machine) + secrets.token_urlsafe(12)
+    return f"{digest(machine)}-{secrets.token_urlsafe(12)}"
 
 
 def digest(machine: str) -> str:
     """The beginning of such ids."""
-    return hashlib.sha256(machine.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return hashlib.sha256(machine.encode()).hexdigest()
 
 
 def _key(machine: str) -> str:
     return f"access:{digest(machine)}"
 
 
-def _row(access: Access | None) -> Row:
-    if access is None:
-        return Row()
+def _row(access: Access) -> Row:
     return Row(content=access.model_dump_json().encode(), expires_at=access.until)

@@ -51,20 +51,20 @@ class Broker(Awaited):
         self, oidc: OIDC[Any, Any], routes: Mapping[str, Route], *, limits: Limits | None = None
     ) -> None:
         self.limits, self.routes = limits or Limits(), dict(routes)
-        self._party, self._grants = oidc.runtime.party, oidc.runtime.engine.grants
+        engine, party = oidc.runtime.engine, oidc.runtime.party
         if wrong := [name for name in self.routes if name != name.lower() or set(name) & set(":/")]:
             raise misconfigured(
                 f"{wrong[0]!r} is a host's name in lower case, without :// and port"
             )
         for route in routes.values():
             if route.approve:
-                oidc.runtime.engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
-            api = self._party.api(route.target)
+                engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
+            api = party.api(route.target)
             if route.actor is not None and api is not None:
                 require_exchange(api)
-        self._accesses = Accesses(self._party)
+        self._accesses = Accesses(oidc, self.routes, self.limits)
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
-        self.router = approval_router(oidc, self._accesses, self.limits.recent_seconds)
+        self.router = approval_router(oidc, self._accesses)
 
     async def give(
         self, session: OIDCSession[Any], *, to: str, routes: Sequence[str], until: timedelta
@@ -79,7 +79,7 @@ class Broker(Awaited):
         require_kind("until of broker.give", until, timedelta)
         if not routes or not set(routes) <= self.routes.keys():
             raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
-        now = self._party.clock.now()
+        now = self._accesses.party.clock.now()
         asked = Access(
             id=secrets.token_urlsafe(12),
             machine=to,
@@ -101,7 +101,7 @@ class Broker(Awaited):
         Calls under way end at once in this process, and in others within POLL_SECONDS.
         """
         try:
-            await self._accesses.change(access, lambda _: None)
+            await self._accesses.change(access, Access.withdrawn)
         finally:
             if (guest := self._guests.get(access.id)) is not None:
                 guest.cut(Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn"))
@@ -114,7 +114,7 @@ class Broker(Awaited):
         person can decide.
         """
         found, _ = await self._accesses.judge(access)
-        return found.model_copy(update={"waiting": found.asks(self._party.clock.now())})
+        return found.model_copy(update={"waiting": found.asks})
 
     async def access_of(self, machine: str) -> Access | None:
         """What the machine was given last, to serve it again; None after its end.
@@ -125,11 +125,8 @@ class Broker(Awaited):
 
     def app(self, access: Access) -> GuestApp:
         """The ASGI application for the guest of one access."""
-        if (guest := self._guests.get(access.id)) is None:
-            guest = self._guests[access.id] = GuestApp(
-                access, self._accesses, self._grants, self.routes, self.limits
-            )
-        return guest
+        guest = self._guests.get(access.id) or GuestApp(access, self._accesses)
+        return self._guests.setdefault(access.id, guest)
 
     @asynccontextmanager
     async def serve(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from typing import Any, Final, Literal
 
 import httpx
 from anyio import move_on_after
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Asked, Refused
+from fastapi_oidc.broker.access import Refused
 from fastapi_oidc.broker.route import HOP_BY_HOP, Route, normalised, require_no_token
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 
@@ -27,77 +28,79 @@ _NEVER_WORDS: Final = (
 )
 _NEVER_ANSWERED: Final = HOP_BY_HOP.union(_NEVER_WORDS.split())
 
+_TARGET: Final = re.compile(rb"(?:http://([^/]*))?(.*)")
+"""A path, for a proxy with the host before it (RFC 9112 3.2.2)."""
+
 
 class Call:
     """One call, as far as it has come, of `seconds` at most.
 
-    `sent` and `received` are the bytes of its body and of its answer so far. `status` is that of
-    the answer to the guest, 0 before it begins. `error` is why it has no whole answer of the API.
+    `bytes` are those of its body and of its answer so far. `status` is that of the answer to the
+    guest, 0 before it begins. `error` is why it has no whole answer of the API.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
         self.request, self._asgi = Request(scope, receive), (scope, receive, send)
-        self._began, self._where = time.perf_counter(), dict[str, str]()
-        # A scope, because httpcore closes connections in shields against it, not against tasks.
+        self.where, self.bytes = dict[str, Any](), {"sent": 0, "received": 0}
+        self.status, self._began = 0, time.perf_counter()
         self.bound = move_on_after(seconds)
         self.reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
         self.error: OIDCError | None = None
-        self.status = self.sent = self.received = 0
 
     def cut(self, because: SessionError) -> None:
         """End the call."""
         self.reason = because
         self.bound.cancel()
 
-    def read(self, routes: Mapping[str, Route]) -> Asked:
-        """What the guest asks for; raises Refused for anything that is not plainly in the table.
+    def read(self, routes: Mapping[str, Route]) -> Route:
+        """The route that the guest asks for; raises Refused unless it plainly allows the call.
 
         The guest's `Host` selects a route, and is never a destination.
         """
-        scope, headers, method = self.request.scope, self.request.headers, self.request.method
+        scope, method = self.request.scope, self.request.method
         if scope["http_version"] == "1.0":  # it ends an answer as a cut one ends (RFC 9112 6.3)
             raise Refused(Code.BROKER_VERSION, "the request is HTTP/1.0")
-        name, target = _name_and_target(scope["raw_path"], headers.get("host", ""))
+        host, target = _TARGET.fullmatch(scope["raw_path"]).groups()  # type: ignore[union-attr]
+        named = self.request.headers.get("host", "") if host is None else host.decode("latin-1")
+        name = named.partition(":")[0].lower()
         if name not in routes:
             raise Refused(Code.BROKER_NAME, "the access has no route of this name")
         route, path, query = routes[name], normalised(target), scope["query_string"].decode()
         require_no_token(query)
         if not route.allowed.fullmatch(f"{method} {path}"):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
-        passed = route.passed - _for_one_hop(headers.getlist("connection"))
-        kept = tuple(pair for pair in headers.items() if pair[0] in passed)
-        self._where = {"route": name, "method": method, "path": path}
-        url = f"{route.url}{path}?{query}" if query else f"{route.url}{path}"
-        return Asked(**self._where, url=url, headers=kept)
+        self.where = {"route": name, "method": method, "path": path}
+        self._url = f"{route.url}{path}{query and '?'}{query}"
+        return route
 
-    async def body(self, most: int) -> bytes | AsyncIterator[bytes]:
-        """The body, in one piece if it is small, else as a stream; see `whole`."""
-        if self._length is not None and self._length > most:
-            raise _too_large(most)
-        is_small = self._length is not None and self._length <= SMALL_BODY
-        return await self.whole(most) if is_small else self._parts(most)
+    async def request_to(self, route: Route, most: int) -> httpx.Request:
+        """The request to the API, with a body of `most` bytes, which is not read if it is large.
 
-    async def whole(self, most: int) -> bytes:
-        """The body, of `most` bytes at most; raises Refused and ClientDisconnect."""
-        return b"".join([part async for part in self._parts(most)])
-
-    def request_to(self, asked: Asked, body: bytes | AsyncIterator[bytes]) -> httpx.Request:
-        """The request to the API. Its framing is our own: a length, or chunks (RFC 9112 6)."""
-        headers = httpx.Headers(asked.headers, encoding="latin-1")
-        if self._length is not None and not isinstance(body, bytes):
-            headers["Content-Length"] = str(self._length)
+        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect.
+        """
+        given = self.request.headers
+        passed = route.passed - _for_one_hop(given.getlist("connection"))
+        headers = [pair for pair in given.raw if pair[0].decode("latin-1") in passed]
+        body: Any = self._counted("sent", self.request.stream(), most)
+        if "transfer-encoding" not in given:  # else chunks override a length (RFC 9112 6.3)
+            length = int(given.get("content-length", 0))
+            if length > most:
+                raise _too_large(most)
+            if length:
+                headers.append((b"content-length", str(length).encode()))
+            if length <= SMALL_BODY:
+                body = b"".join([part async for part in body])
+        method, timeout = self.where["method"], {"timeout": {"connect": CONNECT_SECONDS}}
         # The class itself, not `client.build_request`, which would add what the client has.
-        timeout = {"timeout": {"connect": CONNECT_SECONDS}}
-        return httpx.Request(
-            asked.method, asked.url, headers=headers, content=body, extensions=timeout
-        )
+        return httpx.Request(method, self._url, headers=headers, content=body, extensions=timeout)
 
     async def pass_on(self, answer: httpx.Response, most: int) -> None:
         """Stream the API's answer to the guest, until that leaves; raises Refused."""
         has_two = {"content-length", "transfer-encoding"} <= {*answer.headers}
         if not 200 <= answer.status_code < 600 or has_two:
             raise Refused(Code.BROKER_UNREACHABLE, "the answer has another status, or two framings")
-        response = StreamingResponse(self._counted(answer, most), answer.status_code)
+        parts = self._counted("received", answer.aiter_raw(), most)
+        response = StreamingResponse(parts, answer.status_code)
         response.raw_headers = _passed_on(answer)
         await self._respond(response)
 
@@ -109,40 +112,21 @@ class Call:
 
     def facts(self) -> dict[str, Any]:
         """The call's members of an AccessEvent."""
-        counts = {"status": self.status, "sent": self.sent, "received": self.received}
-        return self._where | counts | {"seconds": time.perf_counter() - self._began}
-
-    @property
-    def _length(self) -> int | None:
-        """The announced length; None for chunks, which override it (RFC 9112 6.3)."""
-        headers = self.request.headers
-        return None if "transfer-encoding" in headers else int(headers.get("content-length", 0))
-
-    async def _parts(self, most: int) -> AsyncIterator[bytes]:
-        async for part in self.request.stream():
-            self.sent += len(part)
-            if self.sent > most:
-                raise _too_large(most)
-            yield part
-
-    async def _counted(self, answer: httpx.Response, most: int) -> AsyncIterator[bytes]:
-        async for part in answer.aiter_raw():
-            self.received += len(part)
-            if self.received > most:
-                raise _too_large(most)
-            yield part
+        seconds = time.perf_counter() - self._began
+        return self.where | {"status": self.status, **self.bytes, "seconds": seconds}
 
     async def _respond(self, response: Response) -> None:
         self.status = response.status_code
         await response(*self._asgi)
 
-
-def _name_and_target(target: bytes, host: str) -> tuple[str, bytes]:
-    """The name and the path. A target for a proxy has its own host (RFC 9112 3.2.2)."""
-    if target.startswith(b"http://"):
-        named, slash, rest = target[7:].partition(b"/")
-        host, target = named.decode("latin-1"), slash + rest
-    return host.partition(":")[0].lower(), target
+    async def _counted(
+        self, what: Literal["sent", "received"], parts: AsyncIterable[bytes], most: int
+    ) -> AsyncIterator[bytes]:
+        async for part in parts:
+            self.bytes[what] += len(part)
+            if self.bytes[what] > most:
+                raise _too_large(most)
+            yield part
 
 
 def _for_one_hop(connection: Iterable[str]) -> frozenset[str]:
@@ -154,11 +138,10 @@ def _passed_on(answer: httpx.Response) -> list[tuple[bytes, bytes]]:
     """The headers of the answer that a guest gets: none that the API made of the token."""
     token = answer.request.headers.get("authorization", "").rpartition(" ")[2].encode()
     never = _NEVER_ANSWERED | _for_one_hop(answer.headers.get_list("connection"))
-    pairs = [(name.lower(), text) for name, text in answer.headers.raw]
     return [
-        (name, text)
-        for name, text in pairs
-        if name.decode("latin-1") not in never and not (token and token in text)
+        (name.lower(), text)
+        for name, text in answer.headers.raw
+        if name.lower().decode("latin-1") not in never and not (token and token in text)
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
@@ -91,8 +91,11 @@ class Connections(httpx.AsyncHTTPTransport):
             network_backend=CheckedNetwork(route),
         )
 
-    async def send(self, request: httpx.Request, auth: httpx.Auth) -> httpx.Response:
-        """The answer, whose body is not read yet; raises Refused and httpx.HTTPError.
+    @asynccontextmanager
+    async def answer(
+        self, request: httpx.Request, auth: httpx.Auth
+    ) -> AsyncIterator[httpx.Response]:
+        """The answer, whose body can be read within the block; raises Refused and httpx.HTTPError.
 
         There is no client around the connections: it would follow redirects, keep the API's
         cookies, and write the query into its log.
@@ -100,13 +103,10 @@ class Connections(httpx.AsyncHTTPTransport):
         async with aclosing(auth.async_auth_flow(request)) as flow:
             request = await anext(flow)
             while True:
-                answer = await self.handle_async_request(request)
-                answer.request = request
-                try:
-                    request = await flow.asend(answer)
-                except StopAsyncIteration:
-                    return answer
-                except BaseException:
-                    await answer.aclose()
-                    raise
-                await answer.aclose()
+                async with aclosing(await self.handle_async_request(request)) as answer:
+                    answer.request = request
+                    try:
+                        request = await flow.asend(answer)
+                    except StopAsyncIteration:
+                        yield answer
+                        return

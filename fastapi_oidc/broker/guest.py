@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import partial
-from operator import add, sub
+from operator import neg
 from typing import Final
 
 import httpx
@@ -14,16 +13,15 @@ from anyio import CancelScope
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Access, Approval, Asked, Limits, Refused, Use
-from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id, require_live
+from fastapi_oidc.broker.access import Access, Approval, Refused, Use
+from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id
 from fastapi_oidc.broker.calls import Call
 from fastapi_oidc.broker.connections import Connections
-from fastapi_oidc.broker.route import Route
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.sessions import Live
-from fastapi_oidc.grants import Actor, Detached, Grants, auth_of
+from fastapi_oidc.grants import Actor, Detached, auth_of
 from fastapi_oidc.grants.exchanges import own_token
 from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
 
@@ -38,7 +36,7 @@ STORE_SECONDS: Final = 5.0
 ASKED: Final = EventName.ACCESS_APPROVAL_ASKED
 
 LOOK_SECONDS: Final = 0.5
-"""Seconds between two looks for the person's decision, which any process may record."""
+"""Seconds between two looks for the person's decision."""
 
 
 class GuestApp:
@@ -48,18 +46,11 @@ class GuestApp:
     when the access has ended or is not known to last.
     """
 
-    def __init__(
-        self,
-        access: Access,
-        accesses: Accesses,
-        grants: Grants,
-        routes: Mapping[str, Route],
-        limits: Limits,
-    ) -> None:
-        self._access, self._accesses, self._grants = access, accesses, grants
+    def __init__(self, access: Access, accesses: Accesses) -> None:
+        self._access, self._accesses, self._limits = access, accesses, accesses.limits
+        routes = accesses.routes
         self._routes = {name: routes[name] for name in access.routes if name in routes}
         self._connections = {name: Connections(to) for name, to in self._routes.items()}
-        self._limits, self._party = limits, accesses.party
         self._tokens: dict[str, IssuedToken] = {}
         self._open, self._cost, self._recording = set[Call](), Use(), asyncio.Lock()
         self._watch: SingleFlight[None, None] = SingleFlight()
@@ -68,16 +59,23 @@ class GuestApp:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
         if scope["type"] != "http":
             return
-        call = Call(scope, receive, send, self._limits.seconds)
+        call, limits = Call(scope, receive, send, self._limits.seconds), self._limits
         try:
-            await self._bounded(call)
+            if len(self._open) >= limits.concurrent:
+                raise Refused(Code.BROKER_BUSY, f"{limits.concurrent} calls are under way")
+            self._open.add(call)
+            self._watch.start(None, self._watch_calls)
+            with call.bound:
+                await self._pass_on(call)
+            if call.bound.cancelled_caught:
+                raise call.reason
         except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 await call.refuse(call.error)
         finally:
             self._open.discard(call)
-            self._cost = Use(*map(add, self._cost, (1, call.sent, call.received)))
+            self._cost = self._cost.plus(Use(1, **call.bytes))
             self._watch.start(None, self._watch_calls)
             self._announce(call)
 
@@ -88,39 +86,27 @@ class GuestApp:
 
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
-        with CancelScope(shield=True):
-            with suppress(SessionError):
-                await self._record()
+        with CancelScope(shield=True), suppress(SessionError):
             for connections in self._connections.values():
                 await connections.aclose()
-
-    async def _bounded(self, call: Call) -> None:
-        """Pass a call on; raises Refused (broker.busy, broker.timeout), or why it was cut."""
-        if len(self._open) >= self._limits.concurrent:
-            raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
-        self._open.add(call)
-        self._watch.start(None, self._watch_calls)
-        with call.bound:
-            await self._pass_on(call)
-        if call.bound.cancelled_caught:
-            raise call.reason
+            await self._record()
 
     async def _pass_on(self, call: Call) -> None:
-        limits, asked = self._limits, call.read(self._routes)
-        route = self._routes[asked.route]
-        if route.approved.fullmatch(f"{asked.method} {asked.path}"):
-            body = await call.whole(limits.approved_bytes)
+        limits, route = self._limits, call.read(self._routes)
+        name, method, path = call.where.values()
+        waits = route.approved.fullmatch(f"{method} {path}")
+        most = limits.approved_bytes if waits else limits.request_bytes
+        request = await call.request_to(route, most)
+        if waits:
+            await request.aread()
             await self._require_more()
-            await self._approved(call, asked, body)
-            request = call.request_to(asked, body)
-        else:
-            request = call.request_to(asked, await call.body(limits.request_bytes))
+            await self._approved(call, request)
         live = await self._require_more()  # last: a guest may send its body slowly
-        token = partial(self._token, asked.route, live)  # the one path to a session's tokens
-        proofs = self._grants.proofs
+        token = partial(self._token, name, live)  # the one path to a session's tokens
+        proofs = self._accesses.grants.proofs
         # The route has judged its URL.
         auth = route.auth or auth_of(token, MIN_VALIDITY, proofs, is_insecure_allowed=True)
-        async with aclosing(await self._connections[asked.route].send(request, auth)) as answer:
+        async with self._connections[name].answer(request, auth) as answer:
             await call.pass_on(answer, limits.answer_bytes)
 
     async def _judge(self) -> tuple[Access, Live]:
@@ -133,38 +119,42 @@ class GuestApp:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
         return live
 
-    async def _approved(self, call: Call, asked: Asked, body: bytes) -> None:
-        """Return when the person has approved the call; raises Refused and ClientDisconnect."""
-        accesses, access, now = self._accesses, self._access, self._party.clock.now()
-        id, until = new_id(access.machine), now + int(self._limits.approval_seconds)
-        waiting = Approval(**dict(asked), id=id, until=until, body=body)
+    async def _approved(self, call: Call, request: httpx.Request) -> None:
+        """Return when the person has approved the request; raises Refused, ClientDisconnect."""
+        accesses, access, id = self._accesses, self._access, new_id(self._access.machine)
+        until = accesses.party.clock.now() + int(self._limits.approval_seconds)
+        headers, body = tuple(request.headers.multi_items()), request.content
+        what = call.where | {"url": str(request.url), "headers": headers, "body": body}
+        waiting = Approval(id=id, until=until, **what)
         try:
-            await accesses.change(access, lambda found: found.asking(waiting, now))
-            accesses.announce(ASKED, access, f"{asked} waits", **waiting.facts)
+            await accesses.change(access, lambda found: found.settled(id, waiting))
+            accesses.announce(ASKED, access, f"{waiting} waits", **waiting.facts)
             while not await self._is_approved(id):
                 await asyncio.sleep(LOOK_SECONDS)
                 if await call.request.is_disconnected():
                     raise ClientDisconnect
         finally:
             with CancelScope(shield=True):
-                await accesses.change(access, lambda found: found.settled(waiting))
+                await accesses.change(access, lambda found: found.settled(id))
 
     async def _is_approved(self, id: str) -> bool:
-        (access, _), now = await self._judge(), self._party.clock.now()
+        access, _ = await self._judge()
         for each in access.waiting:
-            if each.id == id and now < each.until:
+            if each.id == id:
                 return each.is_approved
         raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
     async def _token(self, name: str, live: Live, needed: Needed) -> IssuedToken:
-        route = self._routes[name]
-        api, actor = self._party.api(route.target), route.actor
+        party, actor = self._accesses.party, self._routes[name].actor
+        api = party.api(self._routes[name].target)
         known = self._tokens.get(name) if api else own_token(live.session)
-        if known is not None and needed.is_met_by(known, self._party.clock.now()):
+        if known is not None and needed.is_met_by(known, party.clock.now()):
             return known
-        holder = _Holder(self._party, copy_of(self._access))
+        # A request for a token may be shared with the person's own, which the end of the access
+        # must not fail: only the session is judged here.
+        holder = Detached(party, copy_of(self._access), may_be_idle=True)
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
-        token = await self._grants.token(live.id, holder, api, needed, acting)
+        token = await self._accesses.grants.token(live.id, holder, api, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
         self._tokens[name] = token
         return token
@@ -179,7 +169,7 @@ class GuestApp:
         async with self._recording:  # the watch and the end of the app would count calls twice
             if (cost := self._cost).calls:
                 await self._accesses.change(self._access, lambda found: found.costing(cost))
-                self._cost = Use(*map(sub, self._cost, cost))
+                self._cost = self._cost.plus(Use(*map(neg, cost)))
 
     async def _watch_calls(self) -> None:
         """Judge the access while calls are under way, and store what they cost."""
@@ -196,24 +186,12 @@ class GuestApp:
             self.cut(error)
 
 
-class _Holder(Detached):
-    """The session of an access; it is asked for without its browser's idle timeout.
-
-    A request for a token may be shared with the person's own, which the end of the access must not
-    fail: only the session is judged here.
-    """
-
-    async def current(self) -> Live:
-        """See `Holder`."""
-        return require_live(self.party, await self.party.sessions.judge(self._copy))
-
-
 def _as_refusal(error: Exception) -> OIDCError:
     """The error that a guest gets; it has nothing of the provider's or the API's text."""
     if isinstance(error, SessionError) and not isinstance(error, Refused) and not error.is_outage:
         return Refused(Code.BROKER_SIGNED_OUT, str(error))
     if isinstance(error, OIDCError):
         return error
-    if isinstance(error, ClientDisconnect):
-        return Refused(Code.BROKER_REQUEST, "the guest has closed the connection")
-    return Refused(Code.BROKER_UNREACHABLE, type(error).__name__)
+    is_of_guest = isinstance(error, ClientDisconnect)
+    code = Code.BROKER_REQUEST if is_of_guest else Code.BROKER_UNREACHABLE
+    return Refused(code, type(error).__name__)

@@ -18,13 +18,12 @@ from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.pages import document
 
 APPROVAL_ROUTE: Final = "broker_approval"
-DECIDED: Final = EventName.ACCESS_APPROVAL_DECIDED
 
 
-def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int) -> APIRouter:
-    """`/approvals/{id}`, for users who have authenticated in the last `recent_seconds`."""
+def approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
+    """`/approvals/{id}`, for users who have authenticated recently."""
     router = APIRouter(include_in_schema=False)
-    recently = Depends(oidc.require_recent(recent_seconds))
+    recently = Depends(oidc.require_recent(accesses.limits.recent_seconds))
 
     @router.get("/approvals/{id}", name=APPROVAL_ROUTE)
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
@@ -38,9 +37,11 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: in
         access, asked = await accesses.asked(session, id)
         is_approved = (await form_of(request)).get("decision") == "approve"
         instead = [asked.model_copy(update={"is_approved": True})] if is_approved else []
-        await accesses.change(access, lambda found: found.settled(asked, *instead))
+        await accesses.change(access, lambda found: found.settled(id, *instead))
         told = "approved" if is_approved else "refused"
-        accesses.announce(DECIDED, access, f"{asked} {told}", **asked.facts)
+        accesses.announce(
+            EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **asked.facts
+        )
         return document(told.capitalize(), "<p>You can close this page.</p>")
 
     return router

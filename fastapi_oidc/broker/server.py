@@ -7,7 +7,6 @@ import errno
 import logging
 import os
 import socket
-import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,13 +15,12 @@ from typing import Final, TypeAlias
 from anyio import CancelScope
 from starlette.types import ASGIApp
 
-try:
+from fastapi_oidc.installation import extra
+
+with extra("broker", "the broker needs"):
     from uvicorn import Config
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
-except ModuleNotFoundError as missing:
-    explanation = "the broker needs: pip install 'fastapi-oidc-vmm[broker]'"
-    raise ModuleNotFoundError(explanation, name=missing.name) from None
 
 Owner: TypeAlias = tuple[int, int]
 """A user and a group, by their numbers."""
@@ -38,12 +36,8 @@ _LOG.addFilter(lambda record: record.exc_info is not None)
 class _Connection(H11Protocol):
     """A connection, with the bound that uvicorn does not have."""
 
-    def __init__(self, config: Config, state: ServerState) -> None:
-        super().__init__(config, state, {})
-        self.logger = _LOG
-        self.access_log = False  # it would have the query
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.logger, self.access_log = _LOG, False  # the access log would have the query
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
@@ -56,7 +50,7 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
     file = os.lstat(path)
     server = await loop.create_unix_server(
-        lambda: _Connection(config, state), sock=listener, start_serving=False
+        lambda: _Connection(config, state, {}), sock=listener, start_serving=False
     )
     try:
         await server.start_serving()  # a cancellation here ends it
@@ -93,8 +87,9 @@ def _give(path: str, owner: Owner) -> None:
     """Change the socket's owner; who owns its folder may have put a link to another file there."""
     found = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     try:
-        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+        itself = Path(f"/proc/self/fd/{found}")
+        if not itself.is_socket():
             raise FileExistsError(errno.EEXIST, "another file has replaced the socket", path)
-        os.chown(f"/proc/self/fd/{found}", *owner)
+        os.chown(itself, *owner)
     finally:
         os.close(found)

@@ -173,12 +173,14 @@ class Sessions:
         copy = made.copy._replace(keys=revocations.keys_of(made.session))
         return await self._judged(copy, made.seen, made.seen.others, made)
 
-    async def judge_beside(self, copy: Copy, *others: str) -> tuple[Found, Sequence[Seen]]:
-        """Like `judge`; also the rows of `others`, read in the same round trip."""
-        over = self._ended_here(copy)
-        seen, values = await self.cells.see(row_key(copy.id), [*others, *copy.keys])
-        beside = list(map(self.cells.seen, others, values))
-        return over or await self._judged(copy, seen, values[len(others) :]), beside
+    async def judge_beside(
+        self, copy: Copy, other: str, known: Live | None, known_other: Seen | None
+    ) -> tuple[Found, Seen]:
+        """Like `judge`; also the row of `other`, read in the same round trip."""
+        over, seen = self._ended_here(copy), None if known is None else known.seen
+        seen, (value, *values) = await self.cells.see(row_key(copy.id), [other, *copy.keys], seen)
+        beside = self.cells.seen(other, value, known_other)
+        return over or await self._judged(copy, seen, values, known), beside
 
     def _ended_here(self, copy: Copy) -> Over | None:
         """The end that only this process knows, if it does.

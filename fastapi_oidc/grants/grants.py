@@ -74,16 +74,20 @@ class Holder(Protocol):
 
 
 class Detached:
-    """A session outside of its request. It can be changed where the store has it."""
+    """A session outside of its request. It can be changed where the store has it.
 
-    def __init__(self, party: RelyingParty, copy: Copy) -> None:
-        self.party, self._copy = party, copy
+    One that `may_be_idle` is used for what its browser's idle timeout does not end.
+    """
+
+    def __init__(self, party: RelyingParty, copy: Copy, *, may_be_idle: bool = False) -> None:
+        self.party, self._copy, self._may_be_idle = party, copy, may_be_idle
 
     async def current(self) -> Live:
         """See `Holder`."""
-        return require_session(
-            unless_ended(self.party, await self.party.sessions.judge(self._copy))
-        )
+        found = await self.party.sessions.judge(self._copy)
+        if self._may_be_idle:
+            return _require_live(self.party, found)
+        return require_session(unless_ended(self.party, found))
 
     async def change(self, change: Change) -> Live:
         """See `Holder`."""
@@ -306,7 +310,7 @@ async def _confirm(party: RelyingParty, live: Live, token: IssuedToken, is_store
 
 
 def _require_live(party: RelyingParty, found: Found) -> Live:
-    """The session after a wait; raises SessionError if it has ended. It may be idle."""
+    """The session, which may be idle; raises SessionError if it has ended."""
     if isinstance(found, Over):
         raise SessionError(ENDED_CODES[found.reason], "the session has ended")
     live = require_session(found)

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.installation import extra
 from fastapi_oidc.session.model import Tokens
 from fastapi_oidc.testing.app import provider_app
 from fastapi_oidc.testing.direct import access_token_of, tokens_of
@@ -59,11 +60,8 @@ def serving(op: ProviderState, app: ASGIApp, *, port: int) -> Iterator[str]:
 
 def _server(app: ASGIApp) -> uvicorn.Server:
     """A server that does not change the process's logging."""
-    try:
+    with extra("testing", "DevProvider on a socket needs"):
         import uvicorn
-    except ModuleNotFoundError as missing:
-        explanation = "DevProvider on a socket needs: pip install 'fastapi-oidc-vmm[testing]'"
-        raise ModuleNotFoundError(explanation, name=missing.name) from None
     return uvicorn.Server(
         uvicorn.Config(
             app,

@@ -35,24 +35,16 @@ END = pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
 
 
 @END
-async def test_the_next_call_after_the_end_is_refused(end: End, code: str) -> None:
-    async with rigged() as rig:
-        assert (await rig.guest.get()).status_code == 200
-        await end(rig)
-        answer = await rig.guest.get()
-        assert (answer.status_code, answer.text) == (401, f"{code}: The access has ended.\n")
-        assert len(rig.api.received) == 1
-
-
-@END
-async def test_a_stream_that_is_open_is_cut(end: End, code: str) -> None:
+async def test_an_end_refuses_the_next_call_and_cuts_an_open_stream(end: End, code: str) -> None:
     stream = Stream()
     async with rigged(api=Api(stream)) as rig, streaming(rig.guest) as parts:
         await end(rig)
+        assert (await rig.guest.get()).text == f"{code}: The access has ended.\n"
         assert await is_cut(parts)
         await stream.until_ended()
-    [line] = rig.trail
-    assert (line.code, line.status, line.received) == (code, 200, 5)
+        assert len(rig.api.received) == 1
+    told = {(line.code, line.status, line.received) for line in rig.trail}
+    assert told == {(code, 401, 0), (code, 200, 5)}
 
 
 async def test_a_body_that_outlasts_the_access_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

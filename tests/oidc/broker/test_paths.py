@@ -55,10 +55,6 @@ def test_a_normalised_path_stays_as_it_is_and_is_sent_so(text: str) -> None:
     assert httpx.URL(f"https://calendar.test{path}").raw_path == path.encode()
 
 
-def route(*calls: str) -> Route:
-    return Route(url="https://calendar.test", allow=calls, approve=calls, own_token=True)
-
-
 MATCHES = [
     ("GET /events", "GET /events", True),
     ("GET /events", "HEAD /events", False),

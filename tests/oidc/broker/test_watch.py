@@ -28,15 +28,13 @@ def run() -> Iterator[Run]:
 class Store:
     """Says that an access has ended, fails, or is silent, from one time of the loop to another."""
 
-    party = None
-
     def __init__(
         self, error: Exception | None = None, *, at: float = 0, until: float = 1e9
     ) -> None:
-        self.error, self.at, self.until = error, at, until
+        self.error, self.at, self.until, self.routes = error, at, until, dict[str, Any]()
         self.judged, self.recorded, self.told = list[float](), list[Use](), list[Any]()
 
-    async def judge(self, _: Access) -> None:
+    async def judge(self, *_: object) -> None:
         now = asyncio.get_running_loop().time()
         self.judged.append(now)
         if self.at <= now < self.until and self.error is not None:
@@ -50,8 +48,8 @@ class Store:
         self.told.append(code)
 
     def app(self, length: float, **limits: Any) -> "Sleeping":
-        bounds = Limits(**{"seconds": 3600} | limits)
-        app = Sleeping(ACCESS, cast("Any", self), cast("Any", None), {}, bounds)
+        self.limits = Limits(**{"seconds": 3600} | limits)
+        app = Sleeping(ACCESS, cast("Any", self))
         app.length = length
         return app
 
@@ -78,7 +76,7 @@ async def _nowhere(_: object) -> None:
 class Silent(Store):
     """Never responds."""
 
-    async def judge(self, _: Access) -> None:
+    async def judge(self, *_: object) -> None:
         await asyncio.Event().wait()
 
 
