@@ -77,6 +77,8 @@ class Broker(Awaited):
         """
         require_kind("session of broker.give", session, OIDCSession)
         require_kind("until of broker.give", until, timedelta)
+        if until <= timedelta():
+            raise misconfigured("until of broker.give is how long the access lasts, more than 0")
         if not routes or not set(routes) <= self.routes.keys():
             raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
         now = self._accesses.party.clock.now()
@@ -100,6 +102,7 @@ class Broker(Awaited):
 
         Calls under way end at once in this process, and in others within POLL_SECONDS.
         """
+        require_kind("access of broker.withdraw", access, Access)
         try:
             await self._accesses.change(access, Access.withdrawn)
         finally:
@@ -125,6 +128,7 @@ class Broker(Awaited):
 
     def app(self, access: Access) -> GuestApp:
         """The ASGI application for the guest of one access."""
+        require_kind("access of broker.app and broker.serve", access, Access)
         guest = self._guests.get(access.id) or GuestApp(access, self._accesses)
         return self._guests.setdefault(access.id, guest)
 

@@ -91,6 +91,8 @@ class Route:
         lists = {"allow": allow, "approve": approve, "headers": headers, "networks": networks}
         for name in (name for name, given in lists.items() if isinstance(given, str)):
             raise _invalid(f"{name} is a list: write {name}=[{lists[name]!r}]")
+        if not allow:
+            raise _invalid("allow has no call, so nothing is allowed")
         if not set(approve) <= set(allow):  # a misspelled one would pass without the person
             raise _invalid("approve has a call that allow has not")
         is_private = bool(networks) or not travels_unencrypted(url)

@@ -1,6 +1,6 @@
 """One machine, one person; and what a person can give."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -94,6 +94,12 @@ async def test_what_nobody_can_give_is_refused(routes: list[str]) -> None:
             given: Given = {"session": rig.session, "until": TWO_HOURS, **wrong}
             with pytest.raises(TypeError, match=f"{min(wrong)} of broker.give must be"):
                 await rig.broker.give(**given, to="m2", routes=[NAME])
+        with pytest.raises(ConfigurationError, match="how long the access lasts, more than 0"):
+            await rig.broker.give(rig.session, to="m2", routes=[NAME], until=-TWO_HOURS)
+        broker, wrong_access = cast("Any", rig.broker), rig.access.id
+        for call in (broker.app, broker.withdraw):
+            with pytest.raises(TypeError, match=r"access of broker\..* must be Access, not str"):
+                await call(wrong_access)
 
 
 WRONG_ROUTES: list[Given] = [
@@ -105,6 +111,7 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://calendar.test/?a=1"},
     {"allow": "GET /events"},
     {"headers": "X-Foo"},
+    {"allow": []},
     {"approve": ["POST events"]},
     {"resource": None},
     {"own_token": True},
