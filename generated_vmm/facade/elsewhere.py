@@ -23,52 +23,40 @@ MONITOR: Final = {
     "boot pause resume action drive network_interface snapshot": "monitor.client.{}",
     "shutdown terminate close": "monitor.stop()",
     "console stdout output": "monitor.serial",
-    "guest": "Guest(monitor)",
-    "poll is_alive is_running": "monitor.returncode is None",
 }
 GUEST: Final = {
-    "exec execute popen Popen call check_call": "guest.run([...]), or guest.start([...])",
-    "shell system": 'guest.run(["sh", "-c", "..."])',
+    "exec execute popen Popen call check_call shell": "guest.run([...]), or guest.start([...])",
     "check_output": "guest.run([...], check=True).stdout",
     "copy copy_to upload put push": 'guest.path("/file").write_from(open("file", "rb"))',
     "copy_from download get pull fetch": 'guest.path("/file").read_into(open("file", "wb"))',
-    "read read_file open": 'guest.path("/file").read_bytes()',
-    "write write_file": 'guest.path("/file").write_bytes(...)',
+    "read_file write_file open": 'guest.path("/file").read_bytes(), or write_bytes(...)',
     "mkdir remove chmod listdir": 'guest.run(["mkdir", "/folder"]), as in a shell',
-    "ping is_ready": "guest.wait_until_ready()",
 }
 PATH: Final = {
     "read_text": "read_bytes().decode()",
     "write_text": "write_bytes(text.encode())",
     "open": "read_bytes(), read_into(file), write_bytes(data) or write_from(file)",
     "is_file is_dir is_symlink lstat": "stat().kind",
-    "mkdir unlink rmdir rename replace chmod touch iterdir glob symlink_to": (
-        'guest.run(["mkdir", path]), as in a shell'
-    ),
-    "name stem suffix parent parts joinpath": "PurePosixPath(str(path)).{}",
+    "mkdir unlink rename chmod touch iterdir": 'guest.run(["mkdir", path]), as in a shell',
 }
 PROGRAM: Final = {
     "stdout stderr read readline": "program.output(), or program.communicate()",
     "stdin": "program.write(data), program.close_input()",
     "stop close": "program.terminate()",
-    "exit_code exitcode status": "program.returncode",
-    "is_running is_alive": "program.poll() is None",
+    "exit_code status is_running": "program.poll(), then program.returncode",
 }
 MACHINE: Final = {
-    "boot run": "machine.start()",
-    "reboot restart": "machine.stop(), then machine.start()",
+    "boot run reboot restart": "machine.start(), after machine.stop() if it runs",
     "shutdown kill terminate": "machine.stop(grace=...)",
     "status is_running": "machine.state()",
     "destroy remove": "machine.delete()",
     "config configuration": "machine.definition.configuration",
     "drive network_interface action": "machine.client.{}",
-    "update set": "machine.change(...), or machine.edit(definition)",
 }
 MACHINES: Final = {
     "list machines values": "machines.all()",
     "add new make": "machines.create(name, definition)",
     "delete remove start stop": "machines.find(name).{}()",
-    "names keys items": "[machine.name for machine in machines.all()]",
 }
 
 

@@ -20,17 +20,8 @@ _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictiona
 
 _DISKS = ("/drives/", "/pmem/")
 _READ = (*_DISKS, "/network-interfaces/", "/machine-config", "/boot-source", "/actions")
-_CONVERT = "qemu-img convert -O raw"
-_FORMATS = {
-    b"QFI\xfb": ("a qcow2 image", _CONVERT),
-    b"KDMV": ("a VMDK image", _CONVERT),
-    b"vhdxfile": ("a VHDX image", _CONVERT),
-}
-_PACKED = {
-    b"\x1f\x8b\x08": ("packed", "gzip -d"),
-    b"\x28\xb5\x2f\xfd": ("packed", "zstd -d"),
-    b"\xfd7zXZ\0": ("packed", "xz -d"),
-}
+_FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
+_PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 _HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
@@ -89,9 +80,10 @@ def mistake_of_format(file: Path, *, is_root: bool) -> str:
     """
     with suppress(OSError, ValueError), regular(file) as opened:
         first = os.pread(opened.number, 8, 0)
-        for begin, (what, remedy) in (_FORMATS | _PACKED if is_root else _FORMATS).items():
+        for begin, name in (_FORMATS | _PACKERS if is_root else _FORMATS).items():
             if first.startswith(begin):
-                return f"{file} is {what}, but guests get raw disks: {remedy}"
+                remedy = f"{name} -d" if begin in _PACKERS else "qemu-img convert -O raw"
+                return f"{file} has the format {name}, but guests get raw disks: {remedy}"
     return ""
 
 
