@@ -76,8 +76,8 @@ def misspelt(
 ) -> Mapping[str, str]:
     """The misspelled ones of `variables`, each with the likely correct name. Each pair is logged.
 
-    Names of other libraries are logged too, with what they are called here, and so is an empty
-    credential. A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another registration.
+    Names of other libraries are logged too, with what they are called here, and so are an empty
+    credential and a value in quotes. A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another registration.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)
@@ -87,7 +87,7 @@ def misspelt(
         variable = name.upper()
         if variable in credentials and not value:
             _logger.warning("%s is empty, which counts as not set", variable)
-        elif variable in credentials and value and value[0] == value[-1] and value[0] in "\"'":
+        elif variable in known and value and value[0] == value[-1] and value[0] in "\"'":
             _logger.warning("%s has quotes, which `docker --env-file` keeps: remove them", variable)
         if variable in known or not variable.startswith(prefix):
             continue

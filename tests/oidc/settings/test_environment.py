@@ -255,19 +255,20 @@ def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("secret", "said"),
+    ("variable", "value", "said"),
     [
-        ("", ["OIDC_CLIENT_SECRET is empty, which counts as not set"]),
-        (
-            '"secret-of-32-bytes"',
-            ["OIDC_CLIENT_SECRET has quotes, which `docker --env-file` keeps: remove them"],
-        ),
-        ("'one-quote", []),
+        ("OIDC_CLIENT_SECRET", "", "is empty, which counts as not set"),
+        ("OIDC_CLIENT_ID", '"app"', "has quotes, which `docker --env-file` keeps: remove them"),
+        ("OIDC_CLIENT_SECRET", "'one-quote", ""),
     ],
 )
-def test_a_secret_that_is_empty_or_quoted_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, secret: str, said: list[str]
+def test_a_value_that_is_empty_or_quoted_is_logged(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    value: str,
+    said: str,
 ) -> None:
-    monkeypatch.setenv("OIDC_CLIENT_SECRET", secret)
+    monkeypatch.setenv(variable, value)
     OIDCSettings()
-    assert caplog.messages == said
+    assert caplog.messages == [f"{variable} {said}"] * bool(said)
