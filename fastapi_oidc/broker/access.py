@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, Field
 
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import Event
 from fastapi_oidc.session.model import Frozen, OIDCSession
 
@@ -116,6 +116,12 @@ class Access(Frozen):
         """The access when a call waits no more, or when `instead` does."""
         others = (each for each in self.waiting if each.id != id)
         return self.model_copy(update={"waiting": (*others, *instead)})
+
+    def decided(self, asked: Approval, *instead: Approval) -> Access:
+        """The access after the person's decision; raises Refused if the call waits no more."""
+        if asked not in self.waiting:  # its guest has left, or another decision was first
+            raise Refused(Code.BROKER_NOT_APPROVED, "the call waits no more")
+        return self.settled(asked.id, *instead)
 
     @property
     def asks(self) -> tuple[Approval, ...]:

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.broker.access import Refused
-from fastapi_oidc.broker.route import HOP_BY_HOP, Route, normalised, require_no_token
+from fastapi_oidc.broker.route import HOP_BY_HOP, Route, normalised, query_of
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 
 CONNECT_SECONDS: Final = 10.0
@@ -22,6 +22,9 @@ CONNECT_SECONDS: Final = 10.0
 
 SMALL_BODY: Final = 64 * 1024
 """Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
+
+MOST_TARGET: Final = 32 * 1024
+"""Bytes of a path with its query; httpx sends no URL of more than twice as many."""
 
 _NEVER_WORDS: Final = (
     "alt-svc authentication-info authorization cookie dpop dpop-nonce set-cookie www-authenticate"
@@ -65,8 +68,9 @@ class Call:
         name = named.partition(":")[0].lower()
         if name not in routes:
             raise Refused(Code.BROKER_NAME, "the access has no route of this name")
-        route, path, query = routes[name], normalised(target), scope["query_string"].decode()
-        require_no_token(query)
+        if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_TARGET:
+            raise Refused(Code.BROKER_REQUEST, "the path and query are too long")
+        route, path, query = routes[name], normalised(target), query_of(scope["query_string"])
         if not route.allowed.fullmatch(f"{method} {path}"):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
         self.where = {"route": name, "method": method, "path": path}

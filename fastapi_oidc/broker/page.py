@@ -37,7 +37,7 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
         access, asked = await accesses.asked(session, id)
         is_approved = (await form_of(request)).get("decision") == "approve"
         instead = [asked.model_copy(update={"is_approved": True})] if is_approved else []
-        await accesses.change(access, lambda found: found.settled(id, *instead))
+        await accesses.change(access, lambda found: found.decided(asked, *instead))
         told = "approved" if is_approved else "refused"
         accesses.announce(
             EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **asked.facts

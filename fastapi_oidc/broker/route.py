@@ -50,6 +50,8 @@ _DISGUISED: Final = re.compile(
 """What servers read in different ways: encoded slashes, control characters, a dot or slash that is
 encoded twice, empty segments, and dot segments with a parameter.
 """
+_QUERY: Final = re.compile(rb'[!"$-~]*')
+"""Without `#`: a person would see what follows, and no API would get it (RFC 9112 3.2)."""
 _CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ (/.*)")
 """An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path."""
 
@@ -140,10 +142,17 @@ def _unescaped(escape: re.Match[str]) -> str:
     return character if _UNRESERVED.match(character) else escape[0].upper()
 
 
-def require_no_token(query: str) -> None:
-    """Refuse a token in the query (RFC 6750 2.3): it would compete with the one that is sent."""
+def query_of(raw: bytes) -> str:
+    """The query, as it is sent; raises Refused (broker.request).
+
+    A token in it (RFC 6750 2.3) would compete with the one that is sent.
+    """
+    if not _QUERY.fullmatch(raw):
+        raise Refused(Code.BROKER_REQUEST, "the query has a character that would not be sent")
+    query = raw.decode("ascii")
     if "access_token" in dict(parse_qsl(query, keep_blank_values=True)):
         raise Refused(Code.BROKER_REQUEST, "the query has a token")
+    return query
 
 
 def _invalid(explanation: str) -> ConfigurationError:

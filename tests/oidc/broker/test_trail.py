@@ -63,6 +63,7 @@ async def test_what_guests_and_apis_do_wrong_is_in_no_other_log(
     caplog.set_level(logging.INFO)
     async with rigged() as rig:
         await rig.guest.writes(b"GET\r\n\r\n")
+        assert await rig.guest.asks("/events?" + "a" * 70_000) == "400"
         await rig.guest.asks("/events", "Upgrade: websocket", "Connection: upgrade")
         rig.api.answer = Stream()
         async with streaming(rig.guest) as parts:
