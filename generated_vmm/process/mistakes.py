@@ -22,6 +22,7 @@ _DISKS = ("/drives/", "/pmem/")
 _READ = (*_DISKS, "/network-interfaces/", "/machine-config", "/boot-source", "/actions")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
 _PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
+_SECTOR = 512
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 _HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
@@ -46,6 +47,8 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
 
 def _mistake_in(call: Operation[object], owner: Owner) -> str:
     body, known = _body_of(call, owner), _ACCEPTED.get(owner, {})
+    if (size := _least_bandwidth(body)) < _SECTOR:
+        return f"a bandwidth's size is in bytes, and refill_time in milliseconds: {size} is too few"
     if call.path.startswith(_DISKS) and body.get("path_on_host"):
         return _mistake_of_disk(body, owner)
     if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
@@ -57,6 +60,13 @@ def _mistake_in(call: Operation[object], owner: Owner) -> str:
     if starts and has_metadata and "/mmds/config" not in known:
         return "no interface serves the metadata: call mmds.config.set(...) before the start"
     return ""
+
+
+def _least_bandwidth(device: dict[str, Any]) -> int:
+    """The bytes of the smallest bucket of a disk or interface."""
+    limiters = [device.get(name) or {} for name in device if name.endswith("rate_limiter")]
+    buckets = filter(None, (limiter.get("bandwidth") for limiter in limiters))
+    return min((bucket.get("size", _SECTOR) for bucket in buckets), default=_SECTOR)
 
 
 def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:

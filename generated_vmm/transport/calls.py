@@ -49,6 +49,8 @@ NOTES = {
     "Address already in use": "{} is in use, or left by a monitor that has ended: remove it then",
     "is not initialized": "call mmds.config.set(network_interfaces=[...]) before the start",
     "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
+    "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib, in MiB",
+    "Snapshot size exceeds": "is the memory in snapshot_path, and the state in mem_backend?",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }
 """What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""

@@ -130,6 +130,13 @@ class AsyncControl:
         with self._turn:
             return not self._is_closed and self._is_free(held, look)
 
+    async def look(self, held: AsyncHeld) -> None:
+        """Attaches to the monitor that an earlier process has left, unless an operation does so."""
+        look = object()
+        async with self.leaving(held, look):
+            if self.watch(held, look):
+                await held.look()
+
     @asynccontextmanager
     async def leaving(self, held: AsyncHeld, what: object) -> AsyncIterator[None]:
         """A block that may begin `what` with a machine; something else may begin after it."""

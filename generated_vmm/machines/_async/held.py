@@ -72,7 +72,9 @@ class AsyncHeld:
     def client(self) -> AsyncVmmClient:
         """The client of its monitor. Raises `MachineError` if it does not run."""
         if self.monitor is None or not self.is_up:
-            raise MachineError(f"{self.record.name} does not run")
+            is_unseen = self.monitor is None and self.record.started_at is not None
+            hint = ", or `reconcile` must find its monitor" if is_unseen else ""
+            raise MachineError(f"{self.record.name} does not run{hint}")
         return self.monitor.client
 
     def guest(self) -> AsyncGuest:

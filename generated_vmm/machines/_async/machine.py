@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
@@ -148,17 +148,18 @@ class AsyncMachine(Told):
         """Whether its monitor runs, as far as this process knows."""
         return self._held.is_up
 
-    async def state(self) -> str:
-        """`Running`, `Paused` or `Ended`.
+    async def state(self) -> Literal["Ended", "Not started", "Paused", "Running"]:
+        """`Running`, `Paused` or `Ended`; `Not started` for a moment of a start.
 
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
         """
-        if self.is_up:
-            return (await self._held.client.get_instance_info()).state
-        if self.record.should_be != "Ended":
+        held, record = self._held, self.record
+        if not held.is_up and record.should_be != "Ended":
             self._control.require_taken(self.name)
-        return "Ended"
+            if held.monitor is None and record.started_at is not None:
+                await self._control.look(held)
+        return (await held.client.get_instance_info()).state if held.is_up else "Ended"
 
     def _carry_out(
         self, kind: Kind, by: str, grace: float | None = None

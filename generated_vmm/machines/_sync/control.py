@@ -131,6 +131,13 @@ class Control:
         with self._turn:
             return not self._is_closed and self._is_free(held, look)
 
+    def look(self, held: Held) -> None:
+        """Attaches to the monitor that an earlier process has left, unless an operation does so."""
+        look = object()
+        with self.leaving(held, look):
+            if self.watch(held, look):
+                held.look()
+
     @contextmanager
     def leaving(self, held: Held, what: object) -> Iterator[None]:
         """A block that may begin `what` with a machine; something else may begin after it."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
@@ -145,17 +145,18 @@ class Machine(Told):
         """Whether its monitor runs, as far as this process knows."""
         return self._held.is_up
 
-    def state(self) -> str:
-        """`Running`, `Paused` or `Ended`.
+    def state(self) -> Literal["Ended", "Not started", "Paused", "Running"]:
+        """`Running`, `Paused` or `Ended`; `Not started` for a moment of a start.
 
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
         """
-        if self.is_up:
-            return (self._held.client.get_instance_info()).state
-        if self.record.should_be != "Ended":
+        held, record = self._held, self.record
+        if not held.is_up and record.should_be != "Ended":
             self._control.require_taken(self.name)
-        return "Ended"
+            if held.monitor is None and record.started_at is not None:
+                self._control.look(held)
+        return (held.client.get_instance_info()).state if held.is_up else "Ended"
 
     def _carry_out(
         self, kind: Kind, by: str, grace: float | None = None

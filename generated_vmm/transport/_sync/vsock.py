@@ -76,7 +76,8 @@ def _connected(uds_path: str, port: int, what: str, deadline: float) -> VsockCon
             _require_no_api(connection, what, min(deadline, deadline_after(PAUSE)))
             raise
         if not line:
-            raise ConnectionRefusedError("nothing in the guest listens on the port")
+            tcp = "Guest(...).connect(port) leads to a TCP port"
+            raise ConnectionRefusedError(f"nothing in the guest listens on this vsock port; {tcp}")
         if ACCEPTED.fullmatch(line) is None:
             raise VmmProtocolError(f"{what}: the response to CONNECT is {line!r}")
         return stream_of(connection.socket)

@@ -187,8 +187,11 @@ def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None
         web.state()
     assert idle.state() == "Ended"
     with machines_in(folder) as machines:
-        machines.reconcile()
         again = machines.get(web.id)
+        with pytest.raises(MachineError, match="there is a machine called web"):
+            machines.create("web", definition(folder))  # which takes control
+        with pytest.raises(MachineError, match="does not run, or `reconcile` must find its"):
+            again.client.pause()
         assert again.state() == "Running"
         again.stop()
 
