@@ -28,6 +28,11 @@ Owner: TypeAlias = tuple[int, int]
 MOST_CONNECTIONS: Final = 64
 """Connections of a guest at a time; more are closed."""
 
+IDLE_SECONDS: Final = 120
+"""Seconds for which a connection stays open after an answer: longer than HTTP clients keep one
+(httpx 5, Go 90, curl 118), or a call could meet its end.
+"""
+
 _LOG: Final = logging.getLogger("fastapi_oidc.broker")
 """For faults of the broker alone: what guests and APIs do wrong is in the events of calls."""
 _LOG.addFilter(lambda record: record.exc_info is not None)
@@ -46,7 +51,9 @@ class _Connection(H11Protocol):
 @asynccontextmanager
 async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator[None]:
     """Serve `app` at `path` within the block, and break off what is under way at its end."""
-    config = Config(app, ws="none", log_config=None, proxy_headers=False)
+    config = Config(
+        app, ws="none", log_config=None, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS
+    )
     loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
     file = os.lstat(path)
     server = await loop.create_unix_server(
