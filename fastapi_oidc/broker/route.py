@@ -90,6 +90,8 @@ class Route:
         self.target = Target(audience=audience, resource=resource, scope=scope)
         if [not self.target.is_empty, own_token, auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
+        if auth is not None and auth.requires_response_body:
+            raise _invalid("auth reads whole answers, which may have no end")
         lists = {"allow": allow, "approve": approve, "headers": headers, "networks": networks}
         for name in (name for name, given in lists.items() if isinstance(given, str)):
             raise _invalid(f"{name} is a list: write {name}=[{lists[name]!r}]")

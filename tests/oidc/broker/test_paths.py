@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastapi_oidc import ConfigurationError
-from fastapi_oidc.broker import Refused, Route
+from fastapi_oidc.broker import Refused
 from fastapi_oidc.broker.route import normalised, pattern_of, query_of
 
 NORMALISED = {
@@ -109,10 +109,3 @@ def test_a_query_that_has_a_token_or_would_not_be_sent_is_refused(query: str) ->
 def test_a_call_that_could_never_match_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         pattern_of([text])
-
-
-def test_a_call_that_needs_an_approval_is_one_of_those_that_are_allowed() -> None:
-    with pytest.raises(ConfigurationError, match="approve has a call that allow has not"):
-        Route(
-            "https://calendar.test", allow=["POST /events"], approve=["POST /event"], own_token=True
-        )

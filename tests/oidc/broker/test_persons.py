@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import httpx
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError
@@ -112,8 +113,9 @@ WRONG_ROUTES: list[Given] = [
     {"allow": "GET /events"},
     {"headers": "X-Foo"},
     {"allow": []},
-    {"approve": ["POST events"]},
+    {"approve": ["GET /as"]},
     {"resource": None},
+    {"resource": None, "auth": type("Reads", (httpx.Auth,), {"requires_response_body": True})()},
     {"own_token": True},
 ]
 
@@ -126,14 +128,9 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
         Route(**right | wrong)
 
 
-@pytest.mark.parametrize("name", ["Calendar.internal", "http://a.internal", "a.internal:80"])
-def test_a_name_that_no_guest_can_ask_for_is_refused(name: str) -> None:
-    route = Route(url="https://calendar.test", allow=["GET /"], resource=RESOURCE)
-    with pytest.raises(ConfigurationError, match="is a host's name in lower case, without"):
-        Broker(broker_world().oidc, {name: route})
-
-
-def test_a_route_for_an_api_that_is_not_configured_is_refused() -> None:
+@pytest.mark.parametrize("name", ["Calendar.internal", "http://a.internal", "a.internal:80", NAME])
+def test_a_name_that_no_guest_can_ask_for_and_an_unknown_api_are_refused(name: str) -> None:
     route = Route(url="https://calendar.test", allow=["GET /"], resource="https://other.test")
-    with pytest.raises(ConfigurationError, match="none of downstream_apis"):
-        Broker(broker_world().oidc, {NAME: route})
+    told = "none of downstream_apis" if name == NAME else "is a host's name in lower case, without"
+    with pytest.raises(ConfigurationError, match=told):
+        Broker(broker_world().oidc, {name: route})

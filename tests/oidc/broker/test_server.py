@@ -162,13 +162,12 @@ async def test_what_is_no_http_is_refused(sent: bytes) -> None:
 async def test_a_connection_stays_open_longer_than_clients_keep_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    began = (loop := asyncio.get_running_loop()).time()
     async with rigged() as rig:
         reader, writer = await asyncio.open_unix_connection(rig.guest.path)
         for seconds in (0, 119):
             monkeypatch.setattr(loop, "time", lambda seconds=seconds: began + seconds)
-            await asyncio.sleep(0)  # what is due by then
-            await asyncio.sleep(0)
+            await asyncio.wait([asyncio.create_task(asyncio.sleep(0))])  # what is due by then
             writer.write(GET)
             assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
         writer.close()
