@@ -17,6 +17,8 @@ class Told:
 
         def __getattr__(self, name):
             """Raises AttributeError, with the call that does what `name` does elsewhere."""
+            if hasattr(type(self), name):  # a property has raised it, and says of what
+                return object.__getattribute__(self, name)
             found = (call for names, call in self._elsewhere.items() if name in names.split())
             hint = "".join(f": {call.replace('{}', name)}" for call in found)
             message = f"{type(self).__name__} has no member {name!r}{hint}"

@@ -46,6 +46,14 @@ def test_a_name_of_another_library_leads_to_a_member(kind: Any) -> None:
         getattr(made, "fly")  # noqa: B009
 
 
+def test_a_property_of_a_subclass_says_what_it_lacks() -> None:
+    class Named(Guest):
+        name = property(lambda guest: guest.label.upper())
+
+    with pytest.raises(AttributeError, match="no member 'label'"):
+        print(Named("/s").name)
+
+
 def test_a_part_of_a_microvm_is_not_called_itself() -> None:
     vm: Any = VmmClient("/s")
     with pytest.raises(TypeError, match=r'vm.drive\("..."\).set\(...\), where vm is the client'):
