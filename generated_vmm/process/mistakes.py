@@ -72,7 +72,7 @@ def _least_bandwidth(device: dict[str, Any]) -> int:
 def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
     """Whether a kernel gets disks, but none of them, no RAM disk and no argument is its root."""
     source = known.get("/boot-source")
-    disks = [body for path, body in known.items() if path.startswith(_DISKS)]
+    disks = [body for path, body in list(known.items()) if path.startswith(_DISKS)]
     if source is None or source.get("initrd_path") or "root=" in (source.get("boot_args") or ""):
         return False
     return any(disks) and not any(map(is_root, disks))
@@ -127,7 +127,8 @@ def _written_by(disk: dict[str, Any], owner: Owner) -> Path | None:
 def _has(owner: Owner, file: Path) -> bool:
     """Whether a monitor writes to the file, by whatever name."""
     with suppress(OSError, ValueError):  # the monitor says that there is none
-        written = (_written_by(disk, owner) for disk in _ACCEPTED[owner].values())
+        # A copy: another thread may give it a disk meanwhile.
+        written = (_written_by(disk, owner) for disk in list(_ACCEPTED[owner].values()))
         return any(each and each.samefile(file) for each in written)
     return False
 

@@ -200,7 +200,9 @@ def test_a_bandwidth_in_megabytes(simulated: Monitor) -> None:
             set_interface(host_dev_name="tap0", rx_rate_limiter=bandwidth, tx_rate_limiter={})
 
 
-def test_two_guests_that_write_to_one_disk(simulated: Monitor, tmp_path: Path) -> None:
+def test_two_guests_that_write_to_one_disk(
+    simulated: Monitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever its name. A guest that only reads, and one that has ended, are no mistake."""
     (tmp_path / "disk").touch()
     (tmp_path / "link").hardlink_to(tmp_path / "disk")
@@ -219,6 +221,10 @@ def test_two_guests_that_write_to_one_disk(simulated: Monitor, tmp_path: Path) -
             with warnings.catch_warnings(action="error"), pytest.raises(RuntimeWarning):
                 give(third, "link")
         with pytest.warns(RuntimeWarning, match=f"of {second.socket_path} has .*disk too, and two"):
+            give(simulated, "disk")
+        other: Any = {"path_on_host": "/dev/null", "is_root_device": False, "is_read_only": True}
+        with monkeypatch.context() as meanwhile:  # another thread gives it a disk
+            meanwhile.setattr(Path, "samefile", lambda *_: second.client.drive("b").set(other))
             give(simulated, "disk")
         give(second, "link", is_read_only=True)
 
