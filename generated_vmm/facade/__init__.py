@@ -1,4 +1,4 @@
-"""The client: its resources, and the connection over which their operations are sent.
+"""The client: its resources, and the channel over which their operations are sent.
 
 Written once, in `_async`; `_sync` is derived from it by `make codegen`.
 """

@@ -52,6 +52,7 @@ ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
 GROUP_HAS_ENDED = errno.ENOENT, errno.ENODEV  # the last: after it was opened
 FOREVER = float("inf")
+LONGEST_POLL = 86_400.0  # seconds: epoll takes milliseconds as an int
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
 
 
@@ -145,14 +146,19 @@ class Group:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """A block in which this thread is in it."""
-        if self.path:
-            put(f"{self.path}/cgroup.threads", "0")
-        try:
+        """A block in which this thread is in it.
+
+        Its way back is open before: one that is left in it would end with it.
+        """
+        if not self.path:
             yield
-        finally:
-            if self.path:
-                put(f"{HOME}/cgroup.threads", "0")
+            return
+        with open(f"{HOME}/cgroup.threads", "r+") as back:
+            put(f"{self.path}/cgroup.threads", "0")
+            try:
+                yield
+            finally:
+                back.write("0")
 
     def is_gone(self) -> bool:
         """Removes it, unless it has processes."""
@@ -316,8 +322,8 @@ class Program:
         ends_at = time.monotonic() + self.spec.get("timeout_ms", FOREVER) / 1000
         with self.ends:
             while self.returncode is None or self.outlets:
-                left = None if ends_at == FOREVER else max(0, ends_at - time.monotonic())
-                happened = {end for end, _ in self.events.poll(left)}
+                left = max(0.0, ends_at - time.monotonic())
+                happened = {end for end, _ in self.events.poll(min(left, LONGEST_POLL))}
                 with self.news:
                     for outlet in happened & self.outlets.keys():
                         self._read(outlet)
@@ -502,7 +508,9 @@ class Programs:
                 program.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
         for group in groups_beside(HOME) if ISOLATED else groups_of_programs(GROUP_NAME):
             group.freeze(wanted)
-        self.held = self.held if wanted else None
+        if self.held is not None and not wanted:
+            self.held.cancel()
+            self.held = None
 
     def start(self, name: str, spec: dict[str, Any], host: socket.socket | None = None) -> Program:
         """Starts the program once, however often it is asked to, unless the host has gone.
@@ -589,6 +597,10 @@ def owner_of(owner: str) -> tuple[int, int]:
     return user.pw_uid, user.pw_gid
 
 
+TAR_NUMBERS = errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM
+TAR_ERRORS = {"Wrote only": errno.ENOSPC} | {os.strerror(one): one for one in TAR_NUMBERS}
+
+
 @contextlib.contextmanager
 def tar(folder: bytes, *options: str) -> Iterator[Any]:
     """The guest's own tar in a folder; raises OSError with what it said if it fails."""
@@ -605,8 +617,7 @@ def tar(folder: bytes, *options: str) -> Iterator[Any]:
                 raise
         text = " ".join(os.pread(said.fileno(), 500, 0).decode(errors="replace").split())
     if child.returncode:
-        known = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM)
-        number = next((one for one in known if os.strerror(one) in text), errno.EIO)
+        number = next((one for words, one in TAR_ERRORS.items() if words in text), errno.EIO)
         raise OSError(number, f"{os.strerror(number)} ({text})")
 
 
@@ -810,6 +821,7 @@ class Request:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
         folder = unquote_to_bytes(path)
         if os.path.exists(folder):
+            os.listdir(folder)
             return unpack(folder, self.parts)
         with replacing(folder) as new:
             os.mkdir(new, 0o755)

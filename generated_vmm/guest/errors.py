@@ -65,7 +65,7 @@ class GuestProgramError(GuestError):
 
 
 class ProgramLost(GuestProgramError):
-    """The agent knows no such program: it was removed, or the agent was restarted."""
+    """The agent knows no such program: it has forgotten it, or was restarted."""
 
 
 class ProgramOutputTooLarge(GuestProgramError):

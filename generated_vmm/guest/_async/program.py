@@ -198,7 +198,8 @@ class AsyncProgram(Told):
     async def send_signal(self, signal: int) -> None:
         """Sends a signal to the program's process group; nothing happens after its end.
 
-        SIGKILL ends every process that it has started, those in other sessions included.
+        It may arrive twice if a connection is lost. SIGKILL ends every process that the program has
+        started, those in other sessions included.
         """
         require_kind("signal", signal, "a number, such as signal.SIGTERM", int)
         await self._exchange(signal=int(signal))

@@ -77,9 +77,12 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
     programs.hold()
     before = programs.held
     programs.hold()
-    assert before is not None
+    last = programs.held
+    assert before
+    assert last
     before.function()  # in another thread than that of the hold before
     programs.release(is_held=True)
+    assert last.finished.is_set(), "a thread waits for a hold that has ended"
     monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
     programs.hold()
     while programs.held:

@@ -75,6 +75,11 @@ def test_a_program_that_ends_in_its_last_moment_is_not_late(
     assert not program.timed_out
 
 
+def test_a_time_limit_may_be_longer_than_the_system_waits_at_once(programs: agent.Programs) -> None:
+    program = programs.start("one", {"args": ["true"], "timeout_ms": 1 << 31})
+    assert program.exchange({}, 10)["program"] == program.view() | {"returncode": 0}
+
+
 def test_a_terminal_lives_until_its_program_ends(programs: agent.Programs) -> None:
     args = ["sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo again >/dev/tty"]
     program = programs.start("one", {"args": args, "terminal": TERMINAL})
@@ -135,6 +140,17 @@ def test_a_group_is_removed_when_nobody_is_in_it(running: Agent, sync_guest: Gue
     assert not list(group.parent.glob(f"{group.name[:15]}*"))
 
 
+def test_a_thread_that_could_not_leave_a_group_does_not_enter_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a kill would end the agent."""
+    monkeypatch.setattr(agent, "HOME", str(tmp_path / "as without a descriptor"))
+    (tmp_path / "cgroup.threads").touch()
+    with pytest.raises(OSError, match="No such file"), agent.Group(str(tmp_path)).entered():
+        pass
+    assert (tmp_path / "cgroup.threads").read_text() == ""
+
+
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     monkeypatch: pytest.MonkeyPatch, wanted: bool
@@ -180,12 +196,6 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     asked.join()
 
 
-def test_a_terminal_takes_any_size_after_the_end(programs: agent.Programs) -> None:
-    program = programs.start("one", {"args": ["true"], "terminal": TERMINAL})
-    program.exchange({}, 10)
-    program.resize({"rows": 7, "columns": 7})
-
-
 def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> None:
     program = programs.start("one", {"args": ["cat"], "terminal": TERMINAL})
     for _ in range(2):  # the host has lost the first response
@@ -194,6 +204,7 @@ def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> 
     program.exchange({}, 10)
     assert b"".join(data for _, _, data in program.frames) == b"one\r\none\r\n"
     assert program.returncode == 0
+    program.resize({"rows": 7, "columns": 7})  # nothing happens after the end
 
 
 def test_a_terminals_input_may_end_within_a_line(guest: Guest) -> None:

@@ -116,6 +116,9 @@ def test_limits_of_each_process(guest: Guest) -> None:
     limits = {"open_files": 20, "cpu_seconds": 5, "memory_kib": 500_000}
     done = guest.run(["sh", "-c", script], limits=limits)  # type: ignore[arg-type]  # a plain mapping
     assert done.text.split() == ["20", "5", "500000"]
+    done = guest.run(["no-such-program"], limits={"open_files": 20})  # a shell starts it
+    assert done.returncode == 127
+    assert b"no-such-program" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -132,12 +135,6 @@ def test_what_cannot_be_started_is_the_systems_error(
     with pytest.raises(error, match="in the guest"):
         guest.run(args, cwd=cwd)
     assert guest.programs() == []
-
-
-def test_a_shell_starts_what_has_limits(guest: Guest) -> None:
-    done = guest.run(["no-such-program"], limits={"open_files": 20})
-    assert done.returncode == 127
-    assert b"no-such-program" in done.stderr
 
 
 def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
@@ -163,6 +160,8 @@ def test_arguments_of_the_wrong_kind_are_not_sent(guest: Guest) -> None:
 def test_input_larger_than_any_pipe_passes_through(guest: Guest) -> None:
     data = os.urandom(3_000_000)
     assert guest.run(["cat"], input=data).stdout == data
+    done = guest.run(["sh", "-c", "exec <&-; echo ready"], input=b"x" * 5_000_000)
+    assert done.stdout == b"ready\n"
 
 
 def test_input_waits_for_single_bytes_of_output_that_fill_the_replay(guest: Guest) -> None:
@@ -204,11 +203,6 @@ def test_input_that_nobody_reads_is_not_taken(guest: Guest, size: int) -> None:
     assert (state.input_bytes, state.takes_input) == (0, False)
     program.close_input()
     program.kill()
-
-
-def test_a_program_that_does_not_read_gets_no_more_than_it_takes(guest: Guest) -> None:
-    done = guest.run(["sh", "-c", "exec <&-; echo ready"], input=b"x" * 5_000_000)
-    assert done.stdout == b"ready\n"
 
 
 # Terminals
