@@ -225,10 +225,6 @@ def test_host_keys_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     agent.renew_host_keys(True)  # there is no server
 
 
-def test_the_seed_comes_before_everything_that_needs_randomness() -> None:
-    assert next(iter(agent.RENEWALS)) == "seed"
-
-
 @pytest.mark.parametrize(
     ("words", "name"), [([], "agent.py"), (["unit"], "guest-agent.service"), (["init"], "init.sh")]
 )

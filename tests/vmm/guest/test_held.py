@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -75,11 +76,9 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
     monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
 ) -> None:
     programs.hold()
-    before = programs.held
+    before: Any = programs.held
     programs.hold()
-    last = programs.held
-    assert before
-    assert last
+    last: Any = programs.held
     before.function()  # in another thread than that of the hold before
     programs.release(is_held=True)
     assert last.finished.is_set(), "a thread waits for a hold that has ended"
