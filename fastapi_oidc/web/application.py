@@ -107,7 +107,7 @@ def is_read_by_all(app: Any) -> bool:
     given = [each.kwargs for each in getattr(app, "user_middleware", ()) if _is_cors(each)]
     return any(
         "*" in each.get("allow_origins", ())
-        or re.fullmatch(each.get("allow_origin_regex") or "", "https://anybody.test")
+        or re.fullmatch(each.get("allow_origin_regex") or "", "https://anybody.invalid")
         for each in given
         if each.get("allow_credentials")
     )
