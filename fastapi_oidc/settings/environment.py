@@ -77,7 +77,8 @@ def misspelt(
     """The misspelled ones of `variables`, each with the likely correct name. Each pair is logged.
 
     Names of other libraries are logged too, with what they are called here, and so are an empty
-    credential and a value in quotes. A name like `OIDC_PARTNERS_SCOPE` counts as a variable of another registration.
+    credential and a value in quotes. A name like `OIDC_PARTNERS_SCOPE` counts as a variable of
+    another registration.
     """
     known = {prefix + option.upper() for option in options}
     others = tuple(f"_{option.upper()}" for option in options)

@@ -120,6 +120,8 @@ class AsyncGuestPath(Told):
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
+        if at and not size:
+            raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
         parts = _parts_of(file, size, progress)
         await self._link.move(operation, str(self), size=size, parts=parts)
 

@@ -119,6 +119,8 @@ class GuestPath(Told):
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
+        if at and not size:
+            raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
         parts = _parts_of(file, size, progress)
         self._link.move(operation, str(self), size=size, parts=parts)
 

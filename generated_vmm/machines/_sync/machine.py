@@ -116,7 +116,7 @@ class Machine(Told):
 
         Emits a RuntimeWarning when it sets what the next start replaces: see `changing`.
         """
-        return self._held.client._with(advise=self._fault_of_set)
+        return self._seen().client._with(advise=self._fault_of_set)
 
     def _fault_of_set(self, operation: VmmOperation[object]) -> str:
         is_set = operation.method == "PUT" and operation.path.split("/")[1] in STORED
@@ -127,7 +127,7 @@ class Machine(Told):
     def guest(self) -> Guest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
         definition names no agent."""
-        return self._held.guest()
+        return self._seen().guest()
 
     def vsock_path(self, port: int) -> Path:
         """The unix socket to which the guest is led that connects to `port` of its host.
@@ -151,12 +151,16 @@ class Machine(Told):
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
         """
-        held, record = self._held, self.record
-        if not held.is_up and record.should_be != "Ended":
-            self._control.require_taken(self.name)
-            if held.monitor is None and record.started_at is not None:
-                self._control.look(held)
+        held = self._seen()
+        if held.monitor is None and held.record.should_be != "Ended":
+            self._control.look(held)
         return (held.client.get_instance_info()).state if held.is_up else "Ended"
+
+    def _seen(self) -> Held:
+        """What this process has of it. Raises `MachineError` if another one may have it."""
+        if not self.is_up and self.record.should_be != "Ended":
+            self._control.require_taken(self.name)
+        return self._held
 
     def _carry_out(
         self, kind: Kind, by: str, grace: float | None = None

@@ -177,6 +177,8 @@ def test_a_large_file_has_progress(guest: Guest, folder: Path) -> None:
     path.write_from(source, progress=lambda *told: seen.append(told))
     assert seen[-1] == (3_000_000, 3_000_000)
     assert len(seen) > 10
+    with pytest.raises(ValueError, match="file is at its end"):
+        path.write_from(source)
     seen.clear()
     target = io.BytesIO()
     path.read_into(target, progress=lambda *told: seen.append(told))
