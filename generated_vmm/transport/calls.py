@@ -46,7 +46,8 @@ NOTES = {
     "No such file": "{} or its folder does not exist where the monitor runs",
     "Open tap device": "a tap of this name must exist, be free, and belong to the monitor's user: "
     "Tap(...) makes one, and `ip link` shows those that there are",
-    "Address already in use": "{} is in use, or left by a monitor that has ended: remove it then",
+    "Address already in use": "a socket at {} is in use, or left by a monitor that has ended: "
+    "remove it then",
     "is not initialized": "call mmds.config.set(network_interfaces=[...]) before the start",
     "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
     "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib, in MiB",
@@ -179,10 +180,14 @@ class CallSettings:
             raise VmmProtocolError(self._message(operation, what), operation) from fault
 
     def _add_notes(self, refusal: VmmApiError) -> None:
-        paths = ", ".join(PATHS.findall((refusal.operation.body or b"").decode()))
+        found = ", ".join(PATHS.findall((refusal.operation.body or b"").decode())) or "a file"
+        is_load = (
+            refusal.operation.path == "/snapshot/load"
+        )  # whose devices have paths of their own
+        paths = "a path of the call or in the snapshot" if is_load else found
         for words, note in self.notes.items():
             if words in refusal.fault_message:
-                refusal.add_note(note.replace("{}", paths or "a file"))
+                refusal.add_note(note.replace("{}", paths))
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:
         """The error for a call that got no response."""

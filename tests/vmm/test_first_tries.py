@@ -138,7 +138,7 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
     ),
     (
         lambda vm: vm.vsock.set(guest_cid=3, uds_path=vm._sender.settings.socket_path),
-        "{} is in use, or left by a monitor that has ended: remove it then",
+        "a socket at {} is in use, or left by a monitor that has ended: remove it then",
     ),
     (
         lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
@@ -163,12 +163,13 @@ def test_files_and_sizes_that_are_mixed_up(tmp_path: Path) -> None:
     notes = {
         "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib",
         "Snapshot size exceeds limit of 9 bytes": "is the memory in snapshot_path, and the state",
+        "Address already in use": "a socket at a path of the call or in the snapshot is in use",
     }
     with SimulatedMonitor(path := tmp_path / "s") as monitor, VmmClient(path) as vm:
         for said, note in notes.items():
             monitor.faults.refuse_next(said)
             with pytest.raises(VmmApiError) as refused:
-                vm.pause()
+                unchecked(vm.snapshot.load)(snapshot_path="/s", mem_file_path="/m")
             assert refused.value.__notes__[0].startswith(note)
 
 

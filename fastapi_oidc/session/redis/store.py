@@ -316,8 +316,10 @@ async def _memory_of(client: Any) -> list[Options]:
     return list(of_nodes.values())
 
 
-def _require_usable(client: Client) -> None:
-    if options_of(client).get("decode_responses"):
+def _require_usable(client: object) -> None:
+    if not isinstance(client, Redis | RedisCluster):
+        fault = "RedisStore needs a client of redis.asyncio, or a URL"
+    elif options_of(client).get("decode_responses"):
         fault = "make the Redis client without decode_responses"
     elif reads_replicas(client):
         fault = "make a Redis client of the master: a replica may not have the latest sign-outs"

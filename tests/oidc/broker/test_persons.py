@@ -120,7 +120,7 @@ WRONG_ROUTES: list[Given] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG_ROUTES, ids=str)
+@pytest.mark.parametrize("wrong", WRONG_ROUTES, ids="-".join)
 def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
     right: Given = {"url": "https://calendar.test", "allow": ["GET /a"], "resource": RESOURCE}
     Route(**right)

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
+import redis
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.connection import SSLConnection
@@ -81,14 +82,15 @@ def a_replica() -> Redis:
 @pytest.mark.parametrize(
     "make",
     [
+        redis.Redis,
         lambda: Redis(decode_responses=True),
         lambda: RedisCluster("10.0.0.1", decode_responses=True),
         a_cluster_with_replicas,
         a_replica,
     ],
-    ids=["decodes", "a cluster that decodes", "a cluster with replicas", "a replica"],
+    ids=["sync", "decodes", "a cluster that decodes", "a cluster with replicas", "a replica"],
 )
-def test_a_client_that_would_mislead_is_refused(make: Callable[[], Redis | RedisCluster]) -> None:
+def test_a_client_that_would_mislead_is_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         RedisStore(make())
     assert caught.value.code is Code.CONFIGURATION_INVALID
