@@ -162,7 +162,7 @@ from codegen.pipeline import Project, make
 project = Project(Path(sys.argv[1]))
 make(project, project.description(), Path(sys.argv[2]))
 """
-SECONDS = 5  # of processor time
+SECONDS = 20  # of processor time, of which a slow machine takes a third
 
 
 def generate(out: Path, folder: Path, **environment: str) -> None:
@@ -179,7 +179,7 @@ def generate(out: Path, folder: Path, **environment: str) -> None:
     )
 
 
-def test_hash_seed_and_folder_change_nothing_in_five_seconds(tmp_path: Path) -> None:
+def test_hash_seed_and_folder_change_nothing_in_seconds(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     generate(tmp_path / "out", tmp_path, PYTHONHASHSEED="0", LC_ALL="C", TZ="Asia/Tokyo")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
