@@ -88,10 +88,10 @@ class Tap(AsyncBlock, Block):
     which it is added. `nat` hides the network behind the host's addresses; the host must forward.
     `guest` and `gateway` are the guest's address and gateway, by default the first free address of
     the network, and the host's address; without `address`, `guest` needs its prefix. `uid` is the
-    user that may open it, for example that of a `JailedMonitor`. `namespace` is the
-    `NetworkNamespace` that it is in. The default name is a free one. Needs CAP_NET_ADMIN. Invalid
-    options raise ValueError. If the host refuses, `MonitorError` is raised and nothing is left
-    behind.
+    user that may open it, by default the caller's, for example that of a `JailedMonitor`.
+    `namespace` is the `NetworkNamespace` that it is in. The default name is a free one. Needs
+    CAP_NET_ADMIN. Invalid options raise ValueError. If the host refuses, `MonitorError` is raised
+    and nothing is left behind.
     """
 
     def __init__(

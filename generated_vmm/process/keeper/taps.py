@@ -76,8 +76,8 @@ def _make(tap: Mapping[str, Any]) -> None:
     name, address, mark = tap["name"], tap["address"], tap["mark"]
     tun = Descriptor(os.open, tap["tun"], os.O_RDWR)
     fcntl.ioctl(tun.number, TUNSETIFF, struct.pack("16sH22x", os.fsencode(name), TAP_EXCL))
-    if tap["uid"] is not None:
-        fcntl.ioctl(tun.number, TUNSETOWNER, tap["uid"])
+    owner = os.geteuid() if tap["uid"] is None else tap["uid"]  # without one, it is everybody's
+    fcntl.ioctl(tun.number, TUNSETOWNER, owner)
     with IPRoute() as route:
         index = find(route, name)["index"]
         route.link("set", index=index, ifalias=mark)
