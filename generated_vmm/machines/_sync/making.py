@@ -44,7 +44,8 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] | None) 
     made = with_files(given, lambda file: paths.get(file.id, file.path))
     in_thread(require_whole_disks, made, folder)
     for disk in disks_of(given):
-        mistake = mistake_of_format(folder / disk.path, is_root=is_root(dict(disk.device)))
+        file, root = folder / disk.path, is_root(dict(disk.device))
+        mistake = in_thread(mistake_of_format, file, is_root=root)
         if mistake and disk.path not in (known or ()):
             warnings.warn(mistake, RuntimeWarning, stacklevel=levels_to_caller())
     for disk in copied:
