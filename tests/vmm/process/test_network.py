@@ -1,6 +1,7 @@
 """Taps and network namespaces of the real kernel, which lists what is left. It needs root.
 
-What needs rules or a forwarding host happens in a network namespace in the host's place.
+A network namespace takes the place of the host: Chromium gives up the requests of other tests when
+the interfaces of its host change (ERR_NETWORK_CHANGED).
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from generated_vmm.process import JailedMonitor, Monitor, MonitorError
+from generated_vmm.process import JailedMonitor, MonitorError
 
 network = pytest.importorskip("generated_vmm.process.network", reason="not run: it needs pyroute2")
 
@@ -31,6 +32,7 @@ from pyroute2.nftables.main import NFTables  # noqa: E402
 
 from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
 from generated_vmm.process.keeper import taps  # noqa: E402
+from generated_vmm.process.keeper.kernel import join  # noqa: E402
 from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
 from generated_vmm.process.network import NetworkNamespace, Tap  # noqa: E402
 from tests.vmm.process.conftest import PATIENCE, WAITS, Call, children_of, wait_until  # noqa: E402
@@ -74,15 +76,17 @@ def left() -> tuple[set[str], list[str]]:
 
 
 @pytest.fixture
-def name() -> str:
-    return f"t{os.urandom(4).hex()}"
+def host() -> Iterator[NetworkNamespace]:
+    """A network namespace in the host's place, which the test's thread has joined."""
+    with open("/proc/thread-self/ns/net", "rb") as before, NetworkNamespace() as namespace:
+        namespace.join()
+        yield namespace
+        join(before.fileno())
 
 
 @pytest.fixture
-def host() -> Iterator[NetworkNamespace]:
-    """A network namespace in the host's place."""
-    with NetworkNamespace() as namespace:
-        yield namespace
+def name(host: NetworkNamespace) -> str:
+    return f"t{os.urandom(4).hex()}"
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -103,13 +107,14 @@ def block(request: pytest.FixtureRequest) -> Callable[[Tap], Any]:
 
 @needs_kernel
 def test_a_tap_is_there_in_its_block(block: Callable[[Tap], Any], name: str) -> None:
-    for uid, owner in ((54_321, "54321\n"), (None, f"{os.geteuid()}\n")):
+    for uid, owner in ((54_321, 54_321), (None, os.geteuid())):
         with block(Tap(name, address=NETWORK, uid=uid)):
             found = links()[name]
-            assert found.get_attr("IFLA_LINKINFO").get_attr("IFLA_INFO_KIND") == "tun"
+            info = found.get_attr("IFLA_LINKINFO")
+            assert info.get_attr("IFLA_INFO_KIND") == "tun"
+            assert info.get_attr("IFLA_INFO_DATA").get_attr("IFLA_TUN_OWNER") == owner
             assert found["state"] == "up"
             assert addresses(name) == [("172.31.255.1", 30)]
-            assert Path(f"/sys/class/net/{name}/owner").read_text() == owner
         assert name not in links()
 
 
@@ -132,7 +137,7 @@ def test_an_attempt_that_fails_leaves_nothing(
 ) -> None:
     with pytest.raises(MonitorError, match="there is no interface missing"):
         block(Tap(name, bridge="missing", namespace=host)).__enter__()
-    assert inside(host, left) == ({"lo"}, [])
+    assert left() == ({"lo"}, [])
 
 
 @needs_kernel
@@ -261,29 +266,17 @@ async def test_a_cancelled_end_removes_the_tap(name: str) -> None:
 
 @needs_kernel
 def test_nat_needs_a_host_that_forwards(host: NetworkNamespace) -> None:
-    def attempt() -> str:
-        Path(taps.FORWARDING).write_text("0")
-        with pytest.raises(MonitorError) as caught:
-            Tap(address=NETWORK, nat=True).__enter__()
-        assert left() == ({"lo"}, [])
-        return str(caught.value)
-
-    assert inside(host, attempt).endswith("sysctl -w net.ipv4.ip_forward=1")
+    Path(taps.FORWARDING).write_text("0")
+    with pytest.raises(MonitorError, match=r"sysctl -w net\.ipv4\.ip_forward=1$"):
+        Tap(address=NETWORK, nat=True).__enter__()
+    assert left() == ({"lo"}, [])
 
 
 @needs_kernel
 def test_nat_shows_the_host_instead_of_the_guest(host: NetworkNamespace) -> None:
     """A packet of a guest reaches a socket outside with the host's address as its source."""
-    with (
-        NetworkNamespace() as outside,
-        Tap("tap0", address=NETWORK, nat=True, namespace=host) as tap,
-    ):
-
-        def connect() -> None:
-            with IPRoute() as route:
-                peer = {"ifname": "eth0", "net_ns_fd": outside._held.number}
-                route.link("add", ifname="uplink", kind="veth", peer=peer)
-                up(route, "uplink", "10.9.0.1")
+    Path(taps.FORWARDING).write_text("1")
+    with NetworkNamespace() as outside, Tap("tap0", address=NETWORK, nat=True) as tap:
 
         def listen() -> socket.socket:
             with IPRoute() as route:
@@ -293,11 +286,14 @@ def test_nat_shows_the_host_instead_of_the_guest(host: NetworkNamespace) -> None
             listener.bind(("10.9.0.2", 9))
             return listener
 
-        inside(host, connect)
+        with IPRoute() as route:
+            peer = {"ifname": "eth0", "net_ns_fd": outside._held.number}
+            route.link("add", ifname="uplink", kind="veth", peer=peer)
+            up(route, "uplink", "10.9.0.1")
         with inside(outside, listen) as listener:
-            inside(host, lambda: send_as_guest(tap))
+            send_as_guest(tap)
             assert listener.recvfrom(100) == (b"hello", ("10.9.0.1", 1024))
-    assert inside(host, left)[1] == []
+    assert left()[1] == []
 
 
 def up(route: Any, name: str, address: str) -> None:
@@ -353,12 +349,12 @@ def test_whoever_is_killed_at_any_moment_leaves_nothing(
 ) -> None:
     """Before each call of the keeper that makes or removes a part of the tap."""
     monkeypatch.setenv("COUNTED_TAPS", COUNTED_TAPS)
-    caller, results = call(KILLED, *joining(host)), set[tuple[int, str]]()
+    caller, results = call(KILLED), set[tuple[int, str]]()
     for moment in range(14):
         caller.go_on(f"{killed} {moment}")
         told = caller.told()
         results.add((told["status"], told["reached"]))
-        wait_until(lambda: inside(host, left) == ({"lo"}, []))
+        wait_until(lambda: left() == ({"lo"}, []))
     if killed == "caller":  # before and after the tap was complete
         assert results == {(0, "x"), (-signal.SIGKILL, ""), (-signal.SIGKILL, "x")}
     else:
@@ -376,38 +372,35 @@ with Tap("tap0", address="172.31.255.1/30"), NetworkNamespace() as namespace:
 
 @needs_kernel
 def test_a_namespace_of_a_killed_caller_is_gone(call: Call, host: NetworkNamespace) -> None:
-    caller = call(STARTED, *joining(host))
+    caller = call(STARTED)
     inode = caller.told()["inode"]
     assert inode in namespaces()
     caller.process.kill()
-    wait_until(lambda: inside(host, left) == ({"lo"}, []))
+    wait_until(lambda: left() == ({"lo"}, []))
     wait_until(lambda: inode not in namespaces())  # the tap's keeper ends after the tap
 
 
 @needs_kernel
 def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
-    def clean() -> None:
-        with Tap("tap1"), IPRoute() as route:
-            route.link("add", ifname="tap0", kind="tuntap", mode="tap")
-            index = taps.find(route, "tap0")["index"]
-            route.link("set", index=index, ifalias=f"{taps.PREFIX}dead")
-            found = list(look_at_taps(clean=True))
-            assert [(each.id, each.status) for each in found] == [("tap0", "removed")]
-            assert "tap1" in links()
-            assert "tap0" not in links()
-
-    inside(host, clean)
+    with Tap("tap1"), IPRoute() as route:
+        route.link("add", ifname="tap0", kind="tuntap", mode="tap")
+        index = taps.find(route, "tap0")["index"]
+        route.link("set", index=index, ifalias=f"{taps.PREFIX}dead")
+        found = list(look_at_taps(clean=True))
+        assert [(each.id, each.status) for each in found] == [("tap0", "removed")]
+        assert "tap1" in links()
+        assert "tap0" not in links()
 
 
 @needs_kernel
 def test_the_tap_of_a_dead_owner_is_taken_over(call: Call, host: NetworkNamespace) -> None:
     """A container that is killed leaves its taps in the host's network namespace."""
     container = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-    caller = call(STARTED, *joining(host), *container)
+    caller = call(STARTED, *container)
     caller.told()
-    assert inside(host, lambda: list(look_at_taps())) == []
+    assert list(look_at_taps()) == []
     with pytest.raises(MonitorError, match="tap0 is in use"):
-        inside(host, Tap("tap0").__enter__)
+        Tap("tap0").__enter__()
     family = [caller.process.pid]  # all of it dies at once: nobody sees the others end
     for pid in family:
         family += children_of(pid)
@@ -415,23 +408,15 @@ def test_the_tap_of_a_dead_owner_is_taken_over(call: Call, host: NetworkNamespac
         os.kill(pid, signal.SIGSTOP)
     caller.process.kill()
     caller.process.wait()
-    wait_until(lambda: inside(host, lambda: list(look_at_taps())) != [])
+    wait_until(lambda: list(look_at_taps()) != [])
 
     leftover = Found("/sys/class/net/tap0", "leftover", id="tap0")
-    assert inside(host, lambda: list(look_at_taps())) == [leftover]
+    assert list(look_at_taps()) == [leftover]
 
-    def take_over() -> None:
-        before = links()["tap0"]["index"]
-        with Tap("tap0"):
-            assert links()["tap0"]["index"] != before
-
-    inside(host, take_over)
-    assert inside(host, left) == ({"lo"}, [])
-
-
-def joining(host: NetworkNamespace) -> tuple[str, str]:
-    """The words before a command that runs in a network namespace."""
-    return "nsenter", f"--net={host.path}"
+    before = links()["tap0"]["index"]
+    with Tap("tap0"):
+        assert links()["tap0"]["index"] != before
+    assert left() == ({"lo"}, [])
 
 
 def namespaces() -> set[int]:
@@ -513,16 +498,28 @@ def test_the_guest_gets_the_first_free_address_and_a_mac_made_of_it() -> None:
     assert Tap().name != Tap().name
 
 
+MADE = """\
+import fcntl, struct, sys
+from generated_vmm.process import Monitor
+from generated_vmm.process.network import Tap
+with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
+    interface = monitor.client.network_interface("eth0")
+    with Tap("tap0"):
+        interface.set(host_dev_name="tap0")
+    with open("/dev/net/tun", "r+b", buffering=0) as tun:
+        fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", b"tap0", 0x1002))  # TUNSETIFF
+        interface.set(host_dev_name="tap0")
+"""
+
+
 @needs_kernel
-def test_a_tap_that_was_not_there_is_told(name: str) -> None:
-    """A tap that a monitor has made itself ends with it; the warning is an error in these tests."""
-    with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
-        with Tap(name):
-            monitor.client.network_interface("eth0").set(host_dev_name=name)
-        with open("/dev/net/tun", "r+b", buffering=0) as tun:
-            fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", name.encode(), 0x1002))
-            with pytest.warns(RuntimeWarning, match=f"there was no tap '{name}': the monitor has"):
-                monitor.client.network_interface("eth0").set(host_dev_name=name)
+def test_a_tap_that_was_not_there_is_told() -> None:
+    """A tap that a monitor has made itself ends with it. The flags of a tap are in /sys."""
+    within = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t sysfs sys /sys && exec "$@"']
+    command = [*within, "sh", sys.executable, "-c", MADE]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stderr.count("RuntimeWarning") == 1
+    assert "there was no tap 'tap0': the monitor has made one" in result.stderr
 
 
 def carrier() -> int:
