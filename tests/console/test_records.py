@@ -304,7 +304,7 @@ async def test_an_action_of_a_process_that_was_killed_is_given_up_after_a_day(
 def test_events_say_from_where(host: RunningConsole) -> None:
     """The server knows it from the proxy on this host; others cannot say it."""
     with signed_in(host, BOB) as bob:
-        bob.open_until("demo", "/")  # the demo makes its machines after its start
+        bob.open_until("demo Running", "/")  # the demo makes its machines after its start
         bob.headers_sent["X-Forwarded-For"] = "192.0.2.66, 198.51.100.7"
         bob.post("/machines/demo/pause", {})
         bob.open(
@@ -334,7 +334,7 @@ def test_what_is_refused_by_any_route_is_in_the_trail(
     host: RunningConsole, path: str, what: str
 ) -> None:
     with signed_in(host, BOB) as bob:
-        bob.open_until("demo", "/")
+        bob.open_until("demo Running", "/")
         bob.post(path, {})
         assert bob.status == 403
         bob.open(f"/events?text={path}&refused=true")
