@@ -192,7 +192,8 @@ class RelyingParty:
     def serving(self, session: AnySession) -> RelyingParty | None:
         """The registration of this session; None without one, as the settings may have changed."""
         for party in self.together:
-            if party._serves(session):
+            is_client = session.client_id == party.settings.client_id
+            if is_client and party._has_issuer(session.issuer):
                 return party
         return None
 
@@ -235,11 +236,6 @@ class RelyingParty:
         if tenants is None or tenants.allowed is None:
             return [(self, self.settings.issuer)]
         return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]
-
-    def _serves(self, session: AnySession) -> bool:
-        settings, issuer = self.settings, session.issuer
-        is_client = session.client_id == settings.client_id
-        return is_client and (issuer == settings.issuer or self._has_issuer(issuer))
 
     def _has_issuer(self, issuer: str) -> bool:
         if issuer == self.settings.issuer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -34,26 +34,12 @@ NOT_IN_MEMORY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class SetCookie:
-    """Set the cookie to `live`, the new state of the session."""
-
-    live: Live = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ClearCookie:
-    """The browser's session has ended: delete the cookie."""
-
-    copy: Copy = field(repr=False)
-    reason: EndReason
-
-
-@dataclass(frozen=True, slots=True)
 class SignedOut:
     """This request signed out or cleared the session: delete the cookie."""
 
 
-PendingCookie: TypeAlias = SetCookie | ClearCookie | SignedOut
+PendingCookie: TypeAlias = Live | Over | SignedOut
+"""What the response tells the browser: the session that its cookie leads to, or its end."""
 
 
 class Resumed(NamedTuple):
@@ -189,10 +175,10 @@ async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes
     """
     try:
         match pending:
-            case SetCookie(live):
-                return await _set(party, live)
-            case ClearCookie(copy, reason):
-                return await _clear(party, copy, reason)
+            case Live():
+                return await _set(party, pending)
+            case Over():
+                return await _clear(party, pending)
             case SignedOut():
                 return party.sessions.clearing()
     except SessionError as error:
@@ -209,8 +195,8 @@ async def _set(party: RelyingParty, live: Live) -> Changes:
     return party.sessions.cookies(found)
 
 
-async def _clear(party: RelyingParty, copy: Copy, reason: EndReason) -> Changes:
-    found = await party.sessions.judge(copy)
+async def _clear(party: RelyingParty, over: Over) -> Changes:
+    found = await party.sessions.judge(over.copy)
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
     if isinstance(found, Live):
@@ -223,7 +209,7 @@ async def _clear(party: RelyingParty, copy: Copy, reason: EndReason) -> Changes:
             if not await party.sessions.refuse_copies(found):
                 return ()
         else:
-            await end(party, found.session, reason)
+            await end(party, found.session, over.reason)
     return party.sessions.clearing()
 
 
@@ -240,9 +226,9 @@ async def _used(party: RelyingParty, live: Live, *, active: bool = True) -> Resu
     return Resumed(live.session, pending_cookie(party, live))
 
 
-def pending_cookie(party: RelyingParty, live: Live) -> SetCookie | None:
-    """The cookie that the browser needs, if it needs another one."""
-    return SetCookie(live) if party.sessions.needs_cookie(live) else None
+def pending_cookie(party: RelyingParty, live: Live) -> Live | None:
+    """The session, if the browser needs another cookie."""
+    return live if party.sessions.needs_cookie(live) else None
 
 
 async def _after(
@@ -286,8 +272,7 @@ def _over(party: RelyingParty, over: Over) -> Resumed:
     """The result for a session that has ended."""
     party.announce_end(over)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
-    pending = None if over.reason == "signed_out" else ClearCookie(over.copy, over.reason)
-    return Resumed(None, pending, ended=over.reason)
+    return Resumed(None, None if over.reason == "signed_out" else over, ended=over.reason)
 
 
 def _advise_on_lost_session(

@@ -16,7 +16,6 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import (
     PendingCookie,
     Resumed,
-    SetCookie,
     SignedOut,
     cookie_changes,
     current,
@@ -82,7 +81,7 @@ class RequestContext(OwnRequest):
         if self._routes.excludes(self.path):
             state[self.name] = Unread(self.name, _EXCLUDED)
             return
-        if not self._routes.leave_alone(self.path) and self.is_of_trusted_origin(self.scope):
+        if self.path not in self._routes and self.is_of_trusted_origin(self.scope):
             with self.owning:
                 await self._apply(await resume(self._runtime.party, self.cookies, active=True))
 
@@ -119,8 +118,8 @@ class RequestContext(OwnRequest):
     async def current(self) -> Live:
         """See `Holder`. The session is not refreshed."""
         pending, live = self._pending, None
-        if isinstance(pending, SetCookie):
-            found = await self.party.sessions.judge_again(pending.live)
+        if isinstance(pending, Live):
+            found = await self.party.sessions.judge_again(pending)
             live = unless_ended(self.party, found)
         elif not self._is_cleared:
             live = await current(self.party, self.cookies)
@@ -143,8 +142,8 @@ class RequestContext(OwnRequest):
         made = await change(live)
         if self._is_cleared:
             raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
-        if isinstance(self._pending, SetCookie):
-            self._pending = SetCookie(made)
+        if isinstance(self._pending, Live):
+            self._pending = made
         elif not isinstance(self._pending, SignedOut):
             self._pending = pending_cookie(self.party, made) or self._pending
         if self.known is not None and self.known.session is not None:
@@ -160,7 +159,7 @@ class RequestContext(OwnRequest):
         is_new = not (continues or outcome.replayed)
         self._begun = outcome.live
         if outcome.live is not None:
-            self._pending = SetCookie(outcome.live)
+            self._pending = outcome.live
         try:
             data = await self._data(outcome.session) if with_data else None
         except BaseException:
@@ -172,8 +171,8 @@ class RequestContext(OwnRequest):
 
     async def abandon(self) -> None:
         """End the session of the login that this request completed."""
-        if isinstance(self._pending, SetCookie):
-            await end(self.party, self._pending.live.session, "signed_out")
+        if isinstance(self._pending, Live):
+            await end(self.party, self._pending.session, "signed_out")
         self.note_sign_out()
 
     def note_sign_out(self) -> None:
@@ -303,7 +302,9 @@ class RequestContext(OwnRequest):
     @property
     def depends_on_cookies(self) -> bool:
         """Whether a browser with other cookies may get another response."""
-        return self.known is not None or not self._routes.leave_alone(self.path)
+        if self.known is not None:
+            return True
+        return not (self.path in self._routes or self._routes.excludes(self.path))
 
     def end_cleared(self) -> None:
         """Record the end of a session that a thread cleared after the response had started."""

@@ -271,16 +271,19 @@ class _Response:
             headers += [(_SET_COOKIE, change.header_value().encode()) for change in changes]
         elif is_personal:
             if context.is_guarded or context.is_at_own_route:
-                headers = [header for header in headers if not _is_for_others(*header)]
+                headers = [
+                    (name, value)
+                    for name, value in headers
+                    if name.lower() != _CACHE_CONTROL or not _is_for_others(value)
+                ]
             if all(name.lower() != _CACHE_CONTROL for name, _ in headers):
                 headers.append((_CACHE_CONTROL, b"private"))
         message["headers"] = headers
 
 
-def _is_for_others(name: bytes, value: bytes) -> bool:
+def _is_for_others(caching: bytes) -> bool:
     """Whether a shared cache would keep the response (RFC 9111 5.2.2.9 and 5.2.2.10)."""
-    is_shared = b"public" in value.lower() or b"s-maxage" in value.lower()
-    return is_shared and name.lower() == _CACHE_CONTROL
+    return b"public" in caching.lower() or b"s-maxage" in caching.lower()
 
 
 def _is_plain(scope: Scope) -> bool:

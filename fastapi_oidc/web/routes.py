@@ -141,10 +141,6 @@ class OwnRoutes:
                 return True
         return False
 
-    def leave_alone(self, path: str) -> bool:
-        """Whether the session of a request is not preloaded."""
-        return path in self or self.excludes(path)
-
     def excludes(self, path: str) -> bool:
         """Whether the path has one of the prefixes that are excluded."""
         return bool(self._excluded) and f"{path}/".startswith(self._excluded)
