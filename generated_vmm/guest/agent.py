@@ -557,10 +557,13 @@ def replacing(path: bytes) -> Iterator[bytes]:
     """A name for what takes the place of a path when it is whole; nobody else reads it before."""
     target = os.path.realpath(path)
     private = os.path.join(os.path.dirname(target), b".guest-" + os.urandom(8).hex().encode())
-    os.mkdir(private, 0o700)
     try:
+        os.mkdir(private, 0o700)
         yield private + b"/new"
         os.rename(private + b"/new", target)
+    except OSError as error:
+        error.filename = path  # the one that the host knows
+        raise
     finally:
         try:
             os.rmdir(private)

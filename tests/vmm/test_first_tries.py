@@ -65,32 +65,6 @@ def unchecked(function: Any) -> Any:
     return function
 
 
-def guest() -> Any:
-    return Guest("/no/vsock", timeout=0.1)
-
-
-CALLS: list[tuple[Callable[[], object], str]] = [
-    (
-        lambda: unchecked(VmmClient("/s").boot)("/vmlinux", boot_args="quiet"),
-        r"boot_args is a field of boot_source: boot\(boot_source={\.\.\., 'boot_args': \.\.\.}\)",
-    ),
-    (lambda: guest().run(["ls"], capture_output=True), "no options .* Output is always captured"),
-    (lambda: guest().start(["ls"], shell=True), r"no options \['shell'\]; there are cwd, env"),
-    (lambda: guest().run(["cat"], input="text"), "input is text: pass bytes"),
-    (lambda: open(guest().path("/etc/hosts")), "is in the guest: use its methods"),  # noqa: SIM115
-    (
-        lambda: unchecked(Monitor)(socket="/x"),
-        r"no options \['socket'\]; there are .*socket_path, ",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "said"), CALLS)
-def test_a_call(call: Callable[[], object], said: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=said):
-        call()
-
-
 def test_a_command_line_as_the_program() -> None:
     with pytest.raises(MonitorStartError, match=r"a list: \['no-monitor', '--boot-timer'\]$"):
         Monitor("no-monitor --boot-timer").start()
@@ -239,25 +213,22 @@ def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:
         sound.client.boot(sys.executable)
 
 
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        (
-            b"QFI\xfb",
-            "disk has the format qcow2, but guests get raw disks: qemu-img convert -O raw",
-        ),
-        (b"KDMV", "disk has the format VMDK, .*: qemu-img convert -O raw"),
-        (b"vhdxfile", "disk has the format VHDX, .*: qemu-img convert -O raw"),
-        (b"\x1f\x8b\x08", "disk has the format gzip, .*: gzip -d"),
-        (b"\x28\xb5\x2f\xfd", "disk has the format zstd, .*: zstd -d"),
-        (b"\xfd7zXZ\0", "disk has the format xz, .*: xz -d"),
-    ],
-)
-def test_a_disk_of_another_format(
-    simulated: Monitor, folder: Path, first: bytes, said: str
-) -> None:
+QEMU = "qemu-img convert -O raw"
+FORMATS = {
+    "qcow2": (b"QFI\xfb", QEMU),
+    "VMDK": (b"KDMV", QEMU),
+    "VHDX": (b"vhdxfile", QEMU),
+    "gzip": (b"\x1f\x8b\x08", "gzip -d"),
+    "zstd": (b"\x28\xb5\x2f\xfd", "zstd -d"),
+    "xz": (b"\xfd7zXZ\0", "xz -d"),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_disk_of_another_format(simulated: Monitor, folder: Path, name: str) -> None:
     """A guest may unpack a disk that is not its root by itself."""
-    disk = folder / "disk"
+    disk, (first, remedy) = folder / "disk", FORMATS[name]
+    said = f"disk has the format {name}, but guests get raw disks: {remedy}"
     disk.write_bytes(first + bytes(512))
     root: Any = {"path_on_host": disk, "is_root_device": True, "is_read_only": True}
     if said.endswith(" -d"):

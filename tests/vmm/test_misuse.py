@@ -67,6 +67,15 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: vm().boot("/vmlinux", "/disk", 2, 512), TypeError, "vcpu_count=2, mem_size_mib=512"),
     (lambda: any_of(VmmClient)("/s", max_body_bytes="1M"), ValueError, "must be a number of bytes"),
     (lambda: any_of(VmmClient)("/s", max_answer_bytes="1M"), ValueError, "a number of bytes"),
+    (lambda: any_of(VmmClient)("/s", max_body_bytes=-1), ValueError, "it cannot be negative"),
+    (lambda: any_of(VmmClient)(""), ValueError, "socket_path is empty"),
+    (lambda: any_of(AsyncVmmClient)(""), ValueError, "socket_path is empty"),
+    (lambda: vm().boot("/k", boot_args="a"), TypeError, "boot_source={..., 'boot_args': ...}"),
+    (lambda: any_of(Monitor)(socket="/x"), TypeError, r"\['socket'\]; there are .*socket_path, "),
+    (lambda: guest().run(["ls"], capture_output=True), TypeError, "Output is always captured"),
+    (lambda: guest().start(["ls"], shell=True), TypeError, r"options \['shell'\]; there are cwd,"),
+    (lambda: guest().run(["cat"], input="text"), TypeError, "input is text: pass bytes"),
+    (lambda: open(guest().path("/file")), TypeError, "is in the guest: use its methods"),  # noqa: SIM115
     (lambda: any_of(Monitor)().stop(grace=HOUR), ValueError, "grace is datetime.*of seconds"),
     (lambda: path().write_from(Path("f")), TypeError, r"for bytes: open\(path, 'rb'\)"),
     (lambda: path().write_from(TEXT), TypeError, r"for bytes: open\(path, 'rb'\)"),
@@ -92,8 +101,12 @@ def vm() -> Any:
     return VmmClient("/s")
 
 
+def guest() -> Any:
+    return Guest("/no/vsock")
+
+
 def path() -> Any:
-    return Guest("/no/vsock").path("/file")
+    return guest().path("/file")
 
 
 @pytest.mark.parametrize(("call", "error", "said"), CALLS)

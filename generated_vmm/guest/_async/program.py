@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 import math
 import time
 from collections.abc import AsyncIterator
@@ -19,9 +20,11 @@ from generated_vmm.misuse import Told, require_kind
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
+logger = logging.getLogger(__name__)
 LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
+MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
 
 
 class AsyncProgram(Told):
@@ -66,19 +69,22 @@ class AsyncProgram(Told):
     async def wait(self, timeout: float | None = None) -> int:
         """Waits until the program has ended, and returns its `returncode`.
 
-        Its output must be read, else it may never end. Raises `GuestAgentTimeout` if it has not
-        ended within `timeout` seconds, and leaves it running.
+        Its output must be read, else it may never end: without a `timeout`, the log says so. Raises
+        `GuestAgentTimeout` if it has not ended within `timeout` seconds, and leaves it running.
         """
-        deadline = deadline_after(timeout)
+        deadline, is_told = deadline_after(timeout), timeout is not None
         while True:
             await self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
             if self._state.returncode is not None:
                 return self._state.returncode
+            unread = self.output_bytes - self.offset
+            why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
             if time.monotonic() >= deadline:
-                unread = self.output_bytes - self.offset
-                why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
                 reason = f"{self!r} has not ended within {timeout} s{why}"
                 raise errors.GuestAgentTimeout(reason)
+            if unread >= MOST_UNREAD and not is_told:
+                is_told = True
+                logger.warning("the program %s has not ended%s", self.id, why)
 
     async def output(self) -> AsyncIterator[Output]:
         """The output from `offset` to the end of the program.

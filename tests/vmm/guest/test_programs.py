@@ -1,6 +1,7 @@
 """Programs of the real agent: what they are given, what they write, and how they end."""
 
 import contextlib
+import itertools
 import os
 import pwd
 import signal
@@ -294,6 +295,24 @@ def test_a_wait_for_a_program_whose_output_nobody_reads_says_so(guest: Guest) ->
     with pytest.raises(GuestAgentTimeout, match="; 6 bytes of output are unread: use `communicate"):
         program.wait(0.05)
     assert program.communicate(b"now\n").stdout == b"hello\n"
+
+
+def test_a_wait_for_ever_for_output_that_nobody_reads_is_told_once(
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program, waits = sync_guest.start(["cat", "/dev/zero"], id="zeros"), itertools.count()
+    while program.poll() is None and program.output_bytes < agent.REPLAY:
+        pass
+    exchange = program._exchange
+
+    def exchanged(_: float) -> None:
+        exchange(signal=signal.SIGKILL if next(waits) > 1 else None)
+
+    monkeypatch.setattr(program, "_exchange", exchanged)
+    assert program.wait() == -signal.SIGKILL
+    (told,) = caplog.messages
+    assert told.startswith("the program zeros has not ended; 1")
+    assert told.endswith(" bytes of output are unread: use `communicate`")
 
 
 def test_a_wait_that_is_too_long_leaves_the_program_running(guest: Guest) -> None:
