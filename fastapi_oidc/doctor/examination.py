@@ -60,7 +60,7 @@ _TOPICS = {
 async def _of_provider(
     settings: OIDCSettings, provider: Provider, http: HTTPClient, clock: Clock, prefix: str
 ) -> AsyncIterator[Finding]:
-    answer = await http.get(discovery_url(settings.issuer), accept=_JSON)
+    answer = await http.request("GET", discovery_url(settings.issuer), accept=_JSON)
     answer.require_status(200)
     yield ok("discovery", answer.url)
     is_secure = settings.issuer.startswith("https:")
@@ -74,7 +74,9 @@ async def _of_provider(
     document = members if isinstance(members, dict) else {}
     for finding in written.abilities(document, settings):
         yield finding
-    keys = await http.get(metadata.jwks_uri, accept="application/jwk-set+json, application/json")
+    keys = await http.request(
+        "GET", metadata.jwks_uri, accept="application/jwk-set+json, application/json"
+    )
     parsed = JsonWebKeySet.parse(keys.published_document())
     for finding in written.algorithms(document, parsed, settings):
         yield finding

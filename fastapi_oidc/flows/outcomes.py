@@ -13,7 +13,6 @@ from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import Live, Over
 from fastapi_oidc.protocol.refusal import RefusedRequest
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import AnySession
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
@@ -51,10 +50,6 @@ class TokenAnswer:
             explanation = "another release of this library wrote the row"
             raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
         return cls(received_at, body, api)
-
-    def response(self) -> TokenResponse:
-        """The parsed response; raises ProviderError (token.malformed, token.type)."""
-        return TokenResponse.read(self.body)
 
 
 @dataclass(frozen=True, slots=True)

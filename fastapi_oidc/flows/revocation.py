@@ -13,6 +13,7 @@ from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty, end_of
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.revocations import (
     ANY,
@@ -195,7 +196,7 @@ async def discard_answer(
 ) -> None:
     """Best effort: revoke the refresh token in a response that ended the session."""
     with suppress(OIDCError):
-        refresh_token = None if answer is None else answer.response().refresh_token
+        refresh_token = None if answer is None else TokenResponse.read(answer.body).refresh_token
         if refresh_token is not None:
             tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
             await discard_tokens(party, session.model_copy(update={"tokens": tokens}))

@@ -237,7 +237,7 @@ async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared
     application ends the session or it is too large for a cookie, ProviderError when the provider
     was unavailable or its response cannot be read.
     """
-    session, response = live.session, answer.response()
+    session, response = live.session, TokenResponse.read(answer.body)
     response.require_binding(is_bound=session.tokens.dpop_key is not None)
     id_token = await _accept_id_token(party, session, answer, response)
     is_own = not answer.api

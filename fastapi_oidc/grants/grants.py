@@ -33,6 +33,7 @@ from fastapi_oidc.protocol.downstream import (
     Needed,
     Target,
 )
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import Proofs
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.session_cookie import Copy
@@ -265,7 +266,8 @@ class Grants:
             outcome, answer = await refresh_for(party, live, api)
             if answer is not None:
                 key, received_at = live.session.tokens.proof_key(), answer.received_at
-                tokens.append(issued(party, api, answer.response(), received_at, key))
+                response = TokenResponse.read(answer.body)
+                tokens.append(issued(party, api, response, received_at, key))
             try:
                 return _after(party, live, outcome)
             except SessionError:

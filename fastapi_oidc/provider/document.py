@@ -17,7 +17,7 @@ from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, Unverified, verified_
 from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.provider.http import HTTPClient, remaining
+from fastapi_oidc.provider.http import HTTPClient, budget, remaining
 
 T = TypeVar("T")
 
@@ -144,8 +144,10 @@ class TokenVerifier:
         metadata: Document[ProviderMetadata],
         clock: Clock,
         registration: Registration,
+        timeout: float,
     ) -> None:
         self._http, self._metadata, self._registration = http, metadata, registration
+        self._timeout = timeout
         self._keys = Document("keys", self._fetch, clock)
 
     async def prepare(self) -> None:
@@ -161,12 +163,14 @@ class TokenVerifier:
         algorithms: frozenset[str] | None = None,
         setting: str = "id_token_signing_algorithms",
     ) -> VerifiedToken:
-        """The claims of a token with a valid signature by one of the pinned `algorithms`.
+        """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
 
         The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
         no key verifies the token, the keys are fetched again, because the OP may have added a key
-        or replaced one with the same name (OpenID Connect Core 10.1.1). Raises ProtocolViolation
-        (`jws` codes), or the ProviderError of unavailable keys.
+        or replaced one with the same name (OpenID Connect Core 10.1.1); for a token in a request
+        only if they are older than ten seconds. Raises ProtocolViolation (`jws` codes), or
+        ProviderError: of unavailable keys, or jws.key_missing when newer keys may verify a token
+        that the provider itself has sent.
         """
         secret = self._registration.authentication.client_secret
         jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
@@ -179,7 +183,8 @@ class TokenVerifier:
 
         if not _need_keys(pinned):
             return verify_with(JsonWebKeySet(()))
-        return await self._verify(verify_with, sender)
+        with budget(self._timeout):
+            return await self._verify(verify_with, sender)
 
     async def _verify(
         self, verify_with: Callable[[JsonWebKeySet], VerifiedToken], sender: Sender
@@ -218,7 +223,7 @@ class TokenVerifier:
 
     async def _fetch(self) -> JsonWebKeySet:
         url = (await self._metadata.get()).jwks_uri
-        answer = await self._http.get(url, accept=_ACCEPT)
+        answer = await self._http.request("GET", url, accept=_ACCEPT)
         return JsonWebKeySet.parse(answer.published_document())
 
 

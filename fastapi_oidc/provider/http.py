@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -41,9 +41,6 @@ def budget(seconds: float) -> Iterator[None]:
         _ends_at.reset(token)
 
 
-_JSON: Final = "application/json"
-
-
 @dataclass(frozen=True, slots=True)
 class OPResponse:
     """One complete response. `url` has no query; the body may contain tokens.
@@ -62,23 +59,14 @@ class OPResponse:
     location: str = field(default="", repr=False)
     dpop_nonce: str = ""
 
-    @property
-    def is_json(self) -> bool:
-        """Whether the media type is JSON or built on it (RFC 6839 3.1)."""
-        return self.media_type == _JSON or self.media_type.endswith("+json")
-
-    @property
-    def is_jwt(self) -> bool:
-        """Whether the body is a JWT (OpenID Connect Core 5.3.2)."""
-        return self.media_type == "application/jwt"
-
     def document(self) -> JSON:
         """The parsed JSON body; raises ProviderError (provider.answer_malformed)."""
         return self._parsed(self.json_body())
 
     def json_body(self) -> bytes:
         """The unparsed JSON body; raises ProviderError (provider.answer_malformed)."""
-        if not self.is_json:
+        # Or a type that is built on JSON (RFC 6839 3.1).
+        if self.media_type != "application/json" and not self.media_type.endswith("+json"):
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
         # RFC 8259 8.1: a parser may ignore a byte order mark.
         return self.body.removeprefix(BOM_UTF8)
@@ -137,12 +125,6 @@ class OPResponse:
         return ProviderError(
             Code.PROVIDER_REFUSAL_UNREADABLE, explanation, url=self.url, status=self.status
         )
-
-    def require_no_redirect(self) -> None:
-        """Raise ProviderError for 3xx: a redirect could send credentials to an unknown place."""
-        if 300 <= self.status < 400:
-            explanation = f"HTTP {self.status}; redirects are not followed"
-            raise ProviderError(Code.PROVIDER_REDIRECTED, explanation, url=self.url)
 
     def _words_of_refusal(self) -> str:
         """The OP's `error` and `error_description` (RFC 6749 5.2; RFC 6750 3.1 in its body)."""
@@ -214,19 +196,6 @@ class HTTPClient:
         # A request with patience has more time than this for its response, not for connecting.
         self._limits = httpx.Timeout(None, connect=timeout, pool=timeout).as_dict()
 
-    async def get(
-        self,
-        url: str,
-        *,
-        accept: str,
-        headers: Mapping[str, str] = MappingProxyType({}),
-        sent: tuple[str, ...] = (),
-    ) -> OPResponse:
-        """GET `url`, once more if the connection fails; raises ProviderError."""
-        return await self.request(
-            "GET", url, accept=accept, headers=headers, sent=sent, may_repeat=True
-        )
-
     async def request(
         self,
         method: str,
@@ -236,18 +205,17 @@ class HTTPClient:
         headers: Mapping[str, str] = MappingProxyType({}),
         form: Mapping[str, str] | None = None,
         sent: tuple[str, ...] = (),
-        may_repeat: bool = False,
         patience: float | None = None,
         may_redirect: bool = False,
         before_sending: Callable[[], None] | None = None,
     ) -> OPResponse:
         """The response, with any status except a redirect, unless it `may_redirect`.
 
-        Raises ProviderError. A request that `may_repeat` is sent once more if the connection fails;
-        a code or a refresh token must not be sent twice. `sent` are the secrets in the request.
-        With `patience`, the response is awaited for that many seconds; connecting is still limited
-        by `timeout`. `before_sending` may raise when the connection is open and nothing of the form
-        has been sent.
+        Raises ProviderError. A GET is sent once more if the connection fails; a code or a refresh
+        token must not be sent twice. `sent` are the secrets in the request. With `patience`, the
+        response is awaited for that many seconds; connecting is still limited by `timeout`.
+        `before_sending` may raise when the connection is open and nothing of the form has been
+        sent.
         """
         where = url.partition("?")[0]
         try:
@@ -259,11 +227,11 @@ class HTTPClient:
                 request.extensions["trace"] = _trace(before_sending)
             async with asyncio.timeout_at(self._end(patience)):
                 try:
-                    answer = await self._send(request)
+                    answer = await self._send(request, where, sent)
                 except (httpx.NetworkError, httpx.RemoteProtocolError):
-                    if not may_repeat:
+                    if method != "GET":
                         raise
-                    answer = await self._send(request)
+                    answer = await self._send(request, where, sent)
         except TimeoutError as error:
             raise self._late(patience, where) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -272,9 +240,11 @@ class HTTPClient:
             failed = ProviderError(code, without(cause_of(error), sent), url=where)
             failed.is_unsent = isinstance(error, _NOT_SENT)
             raise failed from error
-        if not may_redirect:
-            answer.require_no_redirect()
-        return replace(answer, sent=sent)
+        if 300 <= answer.status < 400 and not may_redirect:
+            # It could send credentials to an unknown place.
+            explanation = f"HTTP {answer.status}; redirects are not followed"
+            raise ProviderError(Code.PROVIDER_REDIRECTED, explanation, url=where)
+        return answer
 
     def _end(self, patience: float | None) -> float:
         """When the time of a request ends: that of the call around it, unless it has `patience`."""
@@ -287,7 +257,7 @@ class HTTPClient:
         details = {"url": where} | ({} if patience else {"setting": "provider_timeout"})
         return ProviderError(Code.PROVIDER_TIMEOUT, explanation, **details)
 
-    async def _send(self, request: httpx.Request) -> OPResponse:
+    async def _send(self, request: httpx.Request, where: str, sent: tuple[str, ...]) -> OPResponse:
         # Compressed responses are not requested and not read: a few bytes could expand to
         # gigabytes. `send` adds no cookies of the client: one user's response must not affect
         # another's request.
@@ -295,11 +265,13 @@ class HTTPClient:
         request.headers["User-Agent"] = "fastapi-oidc"
         response = await self._network.client(self._options).send(request, stream=True)
         try:
+            media_type = str(response.headers.get("Content-Type", "")).partition(";")[0]
             return OPResponse(
-                url=str(request.url.copy_with(query=None)),
+                url=where,
                 status=response.status_code,
-                media_type=_media_type(response),
-                body=await self._body(response),
+                media_type=media_type.strip().lower(),
+                body=await self._body(response, where),
+                sent=sent,
                 date=response.headers.get("Date", ""),
                 location=response.headers.get("Location", ""),
                 dpop_nonce=response.headers.get("DPoP-Nonce", ""),
@@ -307,8 +279,7 @@ class HTTPClient:
         finally:
             await response.aclose()
 
-    async def _body(self, response: httpx.Response) -> bytes:
-        where = str(response.url.copy_with(query=None))
+    async def _body(self, response: httpx.Response, where: str) -> bytes:
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             explanation = "compressed, although only identity is accepted"
             raise ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=where)
@@ -329,7 +300,3 @@ def _trace(before_sending: Callable[[], None]) -> Callable[[str, object], Awaita
             before_sending()
 
     return trace
-
-
-def _media_type(response: httpx.Response) -> str:
-    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()

@@ -22,16 +22,14 @@ from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
 from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
 from fastapi_oidc.provider.document import (
     Document,
-    Sender,
     TokenVerifier,
-    VerifiedToken,
 )
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, budget
 from fastapi_oidc.provider.network import HTTPOptions, Network
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
-_ACCEPT: Final = "application/json"
+_JSON, _JWT = "application/json", "application/jwt"
 
 LONGEST_EXCHANGE: Final = 60.0
 """Seconds for which the response to a refresh token is awaited."""
@@ -59,7 +57,10 @@ class Provider:
         """Make what the calls share, without a request."""
         self._http = HTTPClient(self.network, self.options, timeout=self.timeout)
         self._metadata = Document("metadata", self._fetch_metadata, self.clock)
-        self._verifier = TokenVerifier(self._http, self._metadata, self.clock, self.registration)
+        self._verifier = TokenVerifier(
+            self._http, self._metadata, self.clock, self.registration, self.timeout
+        )
+        self.verify = self._verifier.verify
         self._client = AuthenticatedRequests(self._http, self.registration, self.clock)
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
@@ -99,7 +100,7 @@ class Provider:
         """
         try:
             with budget(self.timeout):
-                answer = await self._http.get(discovery_url(self.issuer), accept=_ACCEPT)
+                answer = await self._get_metadata()
         except ProviderError as error:
             return error.code is Code.PROVIDER_REDIRECTED
         return answer.status < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -184,27 +185,6 @@ class Provider:
                     raise
                 raise ProviderError(error.code, error.explanation, **error.details) from error
 
-    async def verify(
-        self,
-        token: str,
-        *,
-        sender: Sender = "provider",
-        algorithms: frozenset[str] | None = None,
-        setting: str = "id_token_signing_algorithms",
-    ) -> VerifiedToken:
-        """The claims of a JWT that the OP signed with one of the pinned `algorithms`.
-
-        The default `algorithms` are those of ID tokens; `setting` is the name of their setting. If
-        the current keys do not verify the token, they are fetched again, for a token in a request
-        only if they are older than ten seconds. Raises ProtocolViolation (`jws` codes), or
-        ProviderError (jws.key_missing) when newer keys may verify a token that the provider itself
-        has sent.
-        """
-        with budget(self.timeout):
-            return await self._verifier.verify(
-                token, sender=sender, algorithms=algorithms, setting=setting
-            )
-
     async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
         """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
         async with self._call() as metadata:
@@ -244,7 +224,7 @@ class Provider:
             # Spring Authorization Server does this for opaque access tokens (RFC 6750 3.1).
             raise answer.refused_status("; fetch_userinfo=False leaves UserInfo out")
         answer.require_status(200)
-        if not answer.is_jwt:
+        if answer.media_type != _JWT:  # Core 5.3.2
             return accept_userinfo(answer.document(), sub=sub)
         token = await self.verify(
             answer.text(),
@@ -269,9 +249,10 @@ class Provider:
         proof = proofs.headers(key, "GET", endpoint, access_token=access_token)
         # In no other place (RFC 6750 2.1, RFC 9449 7.1).
         scheme = "DPoP" if proof else "Bearer"
-        answer = await self._http.get(
+        answer = await self._http.request(
+            "GET",
             endpoint,
-            accept="application/json, application/jwt",
+            accept=f"{_JSON}, {_JWT}",
             headers={"Authorization": f"{scheme} {access_token}", **proof},
             sent=(access_token,),
         )
@@ -281,8 +262,11 @@ class Provider:
             return answer
         return await self._get_userinfo(endpoint, access_token, key, may_repeat=False)
 
+    async def _get_metadata(self) -> OPResponse:
+        return await self._http.request("GET", discovery_url(self.issuer), accept=_JSON)
+
     async def _fetch_metadata(self) -> ProviderMetadata:
-        answer = await self._http.get(discovery_url(self.issuer), accept=_ACCEPT)
+        answer = await self._get_metadata()
         if answer.status == HTTPStatus.NOT_FOUND:
             raise answer.refused_status("; the setting issuer is what comes before /.well-known")
         metadata = ProviderMetadata.parse(

@@ -112,20 +112,18 @@ class Cells:
         name: str = "oidc",
         last_steps: LastSteps | None = None,
     ) -> None:
-        self.store, self._sealer, self._clock, self._name = store, sealer, clock, name
+        self.store, self._sealer, self._clock, self._prefix = store, sealer, clock, f"{name}:"
         self.last_steps = LastSteps() if last_steps is None else last_steps
 
     async def read(self, keys: Sequence[str]) -> Sequence[bytes]:
         """The values of keys that are no rows, b"" for a key without one, in one round trip."""
-        prefix = f"{self._name}:"
-        return await ask_store(self.store.read([prefix + key for key in keys]))
+        return await ask_store(self.store.read([self._prefix + key for key in keys]))
 
     async def see(
         self, key: str, others: Sequence[str] = (), known: Seen | None = None
     ) -> tuple[Seen, Sequence[bytes]]:
         """The row of `key`, and the values of `others`, in one round trip; `known` as in `seen`."""
-        name = self._name  # a call for each key would take as long as reading it
-        names = [f"{name}:{key}", *[f"{name}:{other}" for other in others]]
+        names = [self._prefix + each for each in (key, *others)]
         value, *values = await ask_store(self.store.read(names))
         return self.seen(key, value, known), values
 
@@ -143,7 +141,7 @@ class Cells:
         The store keeps the row until `margin` seconds after its end. `others` are read then, in the
         same round trip where the store can do both.
         """
-        made, name = Seen(), self._key(key)
+        made, name = Seen(), self._prefix + key
 
         def change(value: bytes, age: float) -> Cell | None:
             nonlocal made
@@ -156,7 +154,7 @@ class Cells:
             return Cell(made.value, row.expires_at + margin)
 
         value = None if known is None else known.value
-        beside = [self._key(other) for other in others]
+        beside = [self._prefix + other for other in others]
         moved = await ask_store(self.store.move(name, change, known=value, others=beside))
         return made._replace(others=moved.others) if others else made
 
@@ -167,7 +165,7 @@ class Cells:
             after, expires_at = change(value)
             return Cell(after, expires_at + MARGIN)
 
-        await ask_store(self.store.move(self._key(key), changed))
+        await ask_store(self.store.move(self._prefix + key, changed))
 
     async def insist(
         self,
@@ -196,9 +194,6 @@ class Cells:
                 return await self.move(key, rule, margin=margin, others=others)
         return None
 
-    def _key(self, key: str) -> str:
-        return f"{self._name}:{key}"
-
     def seen(self, key: str, value: bytes, known: Seen | None = None) -> Seen:
         """The row of `key` in a value that `read` has returned; `known` if that is its value."""
         if known is not None and known.value == value:
@@ -206,7 +201,7 @@ class Cells:
         if not value:
             return ABSENT
         try:
-            encoded = self._sealer.decrypt(value, name=self._key(key))
+            encoded = self._sealer.decrypt(value, name=self._prefix + key)
         except SessionError:
             raise Unreadable from None
         return Seen(Row.decode(encoded), value)

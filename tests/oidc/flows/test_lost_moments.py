@@ -15,6 +15,7 @@ from fastapi_oidc.flows.outcomes import Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.session.store import Cell, Stored
@@ -225,7 +226,7 @@ async def test_a_token_for_an_api_is_never_that_of_another_attempt(
     sent.opened.set()
     _, answer = await mine
     assert answer is not None
-    assert answer.response().access_token == "for the API"
+    assert TokenResponse.read(answer.body).access_token == "for the API"
     judged.opened.set()
     await other
 

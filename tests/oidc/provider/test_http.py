@@ -42,10 +42,10 @@ async def test_a_redirect_is_refused_and_not_followed(status: int) -> None:
 
 async def test_an_answer_of_exactly_the_limit_is_read_and_one_byte_more_is_refused() -> None:
     longest, longer = (httpx.Response(200, content=b"x" * size) for size in (1000, 1001))
-    answer = await client_for(answering(longest)).get(URL, accept="*/*")
+    answer = await client_for(answering(longest)).request("GET", URL)
     assert len(answer.body) == 1000
     with refused(Code.PROVIDER_ANSWER_TOO_LARGE, ProviderError):
-        await client_for(answering(longer)).get(URL, accept="*/*")
+        await client_for(answering(longer)).request("GET", URL)
 
 
 async def test_reading_stops_at_the_limit() -> None:
@@ -58,9 +58,7 @@ async def test_reading_stops_at_the_limit() -> None:
             yield b"x" * 100
 
     with refused(Code.PROVIDER_ANSWER_TOO_LARGE, ProviderError):
-        await client_for(lambda request: httpx.Response(200, content=endless())).get(
-            URL, accept="*/*"
-        )
+        await client_for(lambda request: httpx.Response(200, content=endless())).request("GET", URL)
     assert chunks_sent == 11
 
 
@@ -74,7 +72,7 @@ async def test_a_compressed_answer_is_refused_before_it_unfolds() -> None:
         return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=never_read())
 
     with refused(Code.PROVIDER_ANSWER_MALFORMED, ProviderError):
-        await client_for(handler).get(URL, accept="*/*")
+        await client_for(handler).request("GET", URL)
 
 
 async def test_a_cookie_of_the_provider_is_not_kept() -> None:
@@ -85,8 +83,8 @@ async def test_a_cookie_of_the_provider_is_not_kept() -> None:
         return httpx.Response(200, headers={"Set-Cookie": "user=alice; Path=/"})
 
     client = client_for(handler)
-    await client.get(URL, accept="*/*")
-    await client.get(URL, accept="*/*")
+    await client.request("GET", URL)
+    await client.request("GET", URL)
     assert cookies == [None, None]
 
 
@@ -139,12 +137,12 @@ async def hangs_up(writer: asyncio.StreamWriter) -> None:
 async def test_the_limit_is_over_the_whole_exchange(script: Script) -> None:
     async with listening(script) as server, client(timeout=0.5) as http:
         with refused(Code.PROVIDER_TIMEOUT, ProviderError):
-            await http.get(server.url, accept="*/*")
+            await http.request("GET", server.url)
 
 
 async def test_a_get_survives_one_hang_up() -> None:
     async with listening(hangs_up, writes(whole(b"ok"))) as server, client() as http:
-        answer = await http.get(server.url, accept="*/*")
+        answer = await http.request("GET", server.url)
     assert (answer.body, server.connections) == (b"ok", 2)
 
 
@@ -192,7 +190,7 @@ def test_errors_that_cause_each_other_end() -> None:
 async def explanation_of(url: str) -> str:
     async with client() as http:
         with pytest.raises(ProviderError) as caught:
-            await http.get(url, accept="*/*")
+            await http.request("GET", url)
     assert caught.value.code is Code.PROVIDER_UNREACHABLE
     assert caught.value.details["url"] == url.partition("?")[0]
     return caught.value.explanation
@@ -243,11 +241,11 @@ async def test_what_httpx_quotes_of_a_proxy_or_a_header_is_not_told() -> None:
     for ends in "/?#":
         proxied = HTTPOptions(proxy=f"http://user:s3cret{ends}word@127.0.0.1:3128")
         with pytest.raises(ProviderError) as caught:
-            await HTTPClient(Network(), proxied).get(URL, accept="*/*")
+            await HTTPClient(Network(), proxied).request("GET", URL)
         assert "s3cret" not in str(caught.value)
     token = "s3cret" * 400 + " "  # longer than what is shown, and no value of a header
     async with listening(writes(whole(b"{}"))) as server, client() as http:
         headers = {"Authorization": f"Bearer {token}"}
         with pytest.raises(ProviderError) as caught:
-            await http.get(server.url, accept="*/*", headers=headers, sent=(token,))
+            await http.request("GET", server.url, headers=headers, sent=(token,))
     assert "s3cret" not in str(caught.value)

@@ -22,7 +22,7 @@ async def answers(writer: asyncio.StreamWriter) -> None:
 async def body_of(url: str, options: HTTPOptions) -> bytes:
     network = Network()
     try:
-        return (await HTTPClient(network, options, timeout=5).get(url, accept="*/*")).body
+        return (await HTTPClient(network, options, timeout=5).request("GET", url)).body
     finally:
         await network.aclose()
 
