@@ -19,10 +19,9 @@ from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
 from generated_vmm.testing.operations import answer
 from generated_vmm.testing.outlets import Outlets
 from generated_vmm.testing.server import ApiServer, Faults
-from generated_vmm.transport.calls import NOTES
 
 logger = logging.getLogger(__name__)
-NOTES["No such file"] += "; a simulated monitor needs neither with check_files=False, or --any-path"
+NO_FILES = "a simulated monitor needs no files with check_files=False, or --any-path"
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,10 @@ class SimulatedMonitor:
 
     Use it as a context manager, sync or async, or call `start` and `stop`; it serves from a thread
     of its own. Like the real monitor, it refuses a path that exists, stores its state until it
-    ends, and leaves its socket file behind after the guest's end. `check_files=False` accepts any
-    host path; otherwise paths must exist. `host_devices` are the names of the existing tap devices
-    (None: any name is accepted). `description` is the API of another release, from its `api.json`.
+    ends, and leaves its socket file behind after the guest's end. Faults that have not happened
+    when it stops are logged. `check_files=False` accepts any host path; otherwise paths must exist.
+    `host_devices` are the names of the existing tap devices (None: any name is accepted).
+    `description` is the API of another release, from its `api.json`.
     """
 
     def __init__(
@@ -114,6 +114,9 @@ class SimulatedMonitor:
         """
         if self._server is None:
             return
+        if pending := self.faults.pending:
+            came = f"{len(self._calls)} calls came to {self.socket_path}"
+            logger.warning("%s, and these faults did not happen: %s", came, ", ".join(pending))
         self.interrupt()
         if self._thread is not None:
             self._thread.join()
@@ -211,6 +214,8 @@ class SimulatedMonitor:
             logger.exception("The simulated monitor failed at %s %s", request.method, request.path)
             error, reason = failed, f"{type(failed).__name__}: {failed}"
             given = Answer.refusing(f"The simulated monitor failed: {reason}", 500)
+        if self._options.check_files and "No such file" in given.fault:
+            logger.warning("%s: %s", given.fault, NO_FILES)
         call = ReceivedCall(request.method, request.path, request.body, given.status, error)
         self._calls.append(call)
         self.machine.outlets.record(request, given)

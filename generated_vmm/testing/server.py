@@ -27,8 +27,12 @@ GARBAGE: Final = b"\x00\xff this is no HTTP \r\n\r\n"
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Changes of one response: a delay, other bytes, only the first bytes, the connection's end."""
+    """Changes of one response: a delay, other bytes, only the first bytes, the connection's end.
 
+    `name` is that of the method that a test has called.
+    """
+
+    name: str = ""
     delay: float = 0.0
     content: bytes | None = None
     keep_bytes: int | None = None
@@ -48,19 +52,19 @@ class Faults:
 
     def delay_next(self, seconds: float) -> None:
         """Delay the next response; as with the real monitor, every other client waits too."""
-        self._answers.append(Disturbance(delay=seconds))
+        self._answers.append(Disturbance("delay_next", seconds))
 
     def cut_next(self, *, after: int = 20) -> None:
         """Send only the first `after` bytes of the next response, then close the connection."""
-        self._answers.append(Disturbance(keep_bytes=after, close=True))
+        self._answers.append(Disturbance("cut_next", keep_bytes=after, close=True))
 
     def garbage_next(self, content: bytes = GARBAGE) -> None:
         """Send these bytes in place of the next response; the request is still carried out."""
-        self._answers.append(Disturbance(content=content))
+        self._answers.append(Disturbance("garbage_next", content=content))
 
     def drop_next(self) -> None:
         """Carry out the next request, then close the connection without a response."""
-        self._answers.append(Disturbance(content=b"", close=True))
+        self._answers.append(Disturbance("drop_next", content=b"", close=True))
 
     def refuse_next(self, fault_message: str, *, status: int = 400) -> None:
         """Refuse the next request with this text, without changing the machine."""
@@ -71,6 +75,13 @@ class Faults:
     def close_next_connection(self) -> None:
         """Close the next connection as soon as it is accepted."""
         self._connections.append(None)
+
+    @property
+    def pending(self) -> list[str]:
+        """The faults that have not happened."""
+        disturbances = [f"{each.name}(...)" for each in self._answers]
+        refusals = [f"refuse_next({each.fault!r})" for each in self._refusals]
+        return [*disturbances, *refusals, *["close_next_connection()"] * len(self._connections)]
 
     def clear(self) -> None:
         """Remove all pending faults."""

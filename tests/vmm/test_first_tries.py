@@ -91,19 +91,13 @@ def test_a_relative_path_after_a_change_of_the_folder(
         VmmClient("vm.socket").get_version()
 
 
-NO_FILE = (
-    "or its folder does not exist where the monitor runs; a simulated monitor needs neither with "
-    "check_files=False, or --any-path"
-)
+NO_FILE = "or its folder does not exist where the monitor runs"
 NO_TAP = (
     "a tap of this name must exist, be free, and belong to the monitor's user: Tap(...) makes one, "
     "and `ip link` shows those that there are"
 )
 REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
-    (
-        lambda vm: vm.boot("/vm/vmlinux"),
-        f'"/vm/vmlinux" {NO_FILE}',
-    ),
+    (lambda vm: vm.boot("/vm/vmlinux"), f'"/vm/vmlinux" {NO_FILE}'),
     (lambda vm: vm.boot('/"vm"'), rf'"/\"vm\"" {NO_FILE}'),
     (lambda vm: vm.network_interface("a").set(host_dev_name="tpa0"), NO_TAP),
     (
@@ -122,7 +116,9 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "note"), REFUSED)
-def test_a_call_that_the_monitor_refuses(call: Callable[[VmmClient], object], note: str) -> None:
+def test_a_call_that_the_monitor_refuses(
+    call: Callable[[VmmClient], object], note: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         SimulatedMonitor(path := f"{folder}/s", host_devices=["tap0"]),
@@ -131,6 +127,7 @@ def test_a_call_that_the_monitor_refuses(call: Callable[[VmmClient], object], no
     ):
         call(vm)
     assert refused.value.__notes__ == [note.replace("{}", f'"{path}"')]
+    assert ("check_files=False, or --any-path" in caplog.text) is (NO_FILE in note)
 
 
 def test_files_and_sizes_that_are_mixed_up(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from generated_vmm import API_VERSION
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.simulator.caller import Caller, connect, exchange, read_answers
-from tests.vmm.simulator.conftest import MakeMonitor
+from tests.vmm.simulator.conftest import MakeMonitor, Options
 
 HEAD = b"Server: Firecracker API\r\nConnection: keep-alive\r\n"
 VERSION = b'{"firecracker_version":"%s"}' % API_VERSION.encode()
@@ -134,20 +134,16 @@ class TestLimits:
         answer = exchange(monitor.socket_path, request)
         assert b"Invalid header. Reason: Invalid content length. Header: Long: xxx" in answer
 
-    def test_a_body_of_51200_bytes_is_read_and_a_larger_one_is_not(
-        self, monitor: SimulatedMonitor
+    @pytest.mark.parametrize(("options", "limit"), [({"payload_limit": 50}, 50), ({}, 51_200)])
+    def test_a_body_up_to_the_limit_is_read(
+        self, make_monitor: MakeMonitor, options: Options, limit: int
     ) -> None:
-        assert exchange(monitor.socket_path, put_entropy(b"{}" + b" " * 51198)) == NO_CONTENT
-        head = b"PUT /entropy HTTP/1.1\r\nContent-Length: 51201\r\n\r\n"
-        assert exchange(monitor.socket_path, head) == refusal(
-            b"Request payload with size 51201 is larger than the limit of 51200 allowed by server."
-        )
-
-    def test_the_limit_is_an_option(self, make_monitor: MakeMonitor) -> None:
-        path = make_monitor(payload_limit=50).socket_path
-        assert exchange(path, put_entropy(b"{}" + b" " * 48)) == NO_CONTENT
-        assert exchange(path, b"PUT /entropy HTTP/1.1\r\nContent-Length: 51\r\n\r\n") == refusal(
-            b"Request payload with size 51 is larger than the limit of 50 allowed by server."
+        path = make_monitor(**options).socket_path
+        assert exchange(path, put_entropy(b"{}" + b" " * (limit - 2))) == NO_CONTENT
+        head = b"PUT /entropy HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (limit + 1)
+        assert exchange(path, head) == refusal(
+            b"Request payload with size %d is larger than the limit of %d allowed by server."
+            % (limit + 1, limit)
         )
 
 

@@ -124,12 +124,9 @@ def receive_all(monitor: SimulatedMonitor, request: bytes = GET) -> bytes:
     return received
 
 
-def test_a_cut_answer_ends_where_it_was_told_to(monitor: SimulatedMonitor) -> None:
+def test_an_answer_is_cut_or_garbage(monitor: SimulatedMonitor) -> None:
     monitor.faults.cut_next(after=15)
     assert receive_all(monitor) == b"HTTP/1.1 200 \r\n"
-
-
-def test_garbage_takes_the_place_of_an_answer(monitor: SimulatedMonitor) -> None:
     monitor.faults.garbage_next(b"HTTP/1.1 nonsense\r\n\r\n")
     assert exchange(monitor.socket_path, GET) == b"HTTP/1.1 nonsense\r\n\r\n"
 
@@ -157,15 +154,23 @@ def test_a_connection_can_be_closed_at_once(monitor: SimulatedMonitor, call: Cal
     assert call("GET", "/version").status == 200
 
 
-def test_disturbances_queue_up_and_can_be_cleared(monitor: SimulatedMonitor, call: Caller) -> None:
+def test_disturbances_queue_up_and_can_be_cleared(
+    monitor: SimulatedMonitor, call: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
     monitor.faults.refuse_next("first")
     monitor.faults.refuse_next("second")
     assert [call("GET", "/").fault, call("GET", "/").fault] == ["first", "second"]
-    monitor.faults.refuse_next("never")
-    monitor.faults.drop_next()
-    monitor.faults.close_next_connection()
-    monitor.faults.clear()
-    assert call("GET", "/").status == 200
+    for _ in range(2):
+        monitor.faults.clear()
+        assert call("GET", "/").status == 200
+        monitor.faults.refuse_next("never")
+        monitor.faults.drop_next()
+        monitor.faults.close_next_connection()
+    monitor.stop()
+    assert caplog.messages == [
+        f"4 calls came to {monitor.socket_path}, and these faults did not happen: "
+        "drop_next(...), refuse_next('never'), close_next_connection()"
+    ]
 
 
 def test_stopping_does_not_wait_for_a_delay(monitor: SimulatedMonitor) -> None:
