@@ -29,6 +29,7 @@ from fastapi_oidc.web.guards import (
     Predicate,
     RequireAuth,
     all_locals,
+    usable_session,
     with_csrf_token,
     with_predicate,
     with_role,
@@ -37,7 +38,7 @@ from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext, usable_session
+from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
 from fastapi_oidc.web.step_up import with_step_up
 

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.doctor.finding import Finding, fault, ok, warning
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHM
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
-from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.settings import OIDCSettings
 

@@ -17,7 +17,7 @@ from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import ENDED_CODES, Over, Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider import Provider

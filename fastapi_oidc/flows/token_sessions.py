@@ -28,6 +28,7 @@ from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
     Authentication,
@@ -36,7 +37,6 @@ from fastapi_oidc.protocol.id_token import (
     NoNonce,
     accept_refreshed_id_token,
 )
-from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider import VerifiedToken
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens

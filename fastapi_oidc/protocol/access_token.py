@@ -19,7 +19,7 @@ from fastapi_oidc.protocol.claims import (
     require_not_expired,
     require_subject,
 )
-from fastapi_oidc.protocol.json import JSON, Claims
+from fastapi_oidc.protocol.encoding import JSON, Claims
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 

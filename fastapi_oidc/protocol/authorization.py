@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.refusal import cleaned, shown
 from fastapi_oidc.protocol.urls import with_query, written
 
@@ -241,4 +241,4 @@ def code_challenge(code_verifier: str) -> str:
     """
     if not _CODE_VERIFIER.fullmatch(code_verifier):
         raise ValueError("a code_verifier has 43 to 128 unreserved characters (RFC 7636 4.1)")
-    return base64url.encode(hashlib.sha256(code_verifier.encode("ascii")).digest())
+    return encode_base64url(hashlib.sha256(code_verifier.encode("ascii")).digest())

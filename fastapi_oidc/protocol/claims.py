@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 

@@ -20,12 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import require_numeric_date, require_string
-from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, UnusableKey
+from fastapi_oidc.protocol.encoding import (
+    Claims,
+    CompactJWS,
+    decode_base64url,
+    encode_base64url,
+    parse_json_object,
+)
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKey, UnusableKey
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.json import Claims, parse_json_object
 from fastapi_oidc.protocol.refusal import shown
 
 Scheme: TypeAlias = Literal["Bearer", "DPoP"]
@@ -68,7 +71,7 @@ class DPoPKey:
     @classmethod
     def from_text(cls, text: str) -> Self:
         """The key of `to_text`; raises ValueError for any other text, without quoting it."""
-        octets = base64url.decode(text)
+        octets = decode_base64url(text)
         if len(octets) != _FIELD_BYTES:
             raise ValueError("no DPoP key")
         return cls(derive_private_key(int.from_bytes(octets), _CURVE))
@@ -171,14 +174,14 @@ def proof_target(url: str) -> str:
 
 def access_token_digest(access_token: str) -> str:
     """`ath`: the SHA-256 digest of an access token (RFC 9449 4.2)."""
-    return base64url.encode(hashlib.sha256(access_token.encode()).digest())
+    return encode_base64url(hashlib.sha256(access_token.encode()).digest())
 
 
 def jwk_thumbprint(jwk: Mapping[str, object]) -> str:
     """The SHA-256 thumbprint of a public JWK of the types EC, OKP and RSA (RFC 7638 3)."""
     members = {name: jwk[name] for name in _THUMBPRINT_MEMBERS[str(jwk["kty"])]}
     text = json.dumps(members, separators=(",", ":"), sort_keys=True)
-    return base64url.encode(hashlib.sha256(text.encode()).digest())
+    return encode_base64url(hashlib.sha256(text.encode()).digest())
 
 
 def _verified(proof: str) -> tuple[Claims, str]:
@@ -192,7 +195,7 @@ def _verified(proof: str) -> tuple[Claims, str]:
         raise _malformed(f"typ is {shown(jws.typ)}")
     if jws.algorithm not in PROOF_ALGORITHMS:
         raise _malformed(f"alg is {shown(jws.algorithm)}")
-    jwk = parse_json_object(base64url.decode(proof.partition(".")[0])).get("jwk")
+    jwk = parse_json_object(decode_base64url(proof.partition(".")[0])).get("jwk")
     try:
         verifier = JsonWebKey.parse(jwk).verifiers.get(jws.algorithm)
     except UnusableKey as unusable:
@@ -241,4 +244,4 @@ def _malformed(explanation: str) -> ProtocolViolation:
 
 
 def _coordinate(number: int) -> str:
-    return base64url.encode(number.to_bytes(_FIELD_BYTES))
+    return encode_base64url(number.to_bytes(_FIELD_BYTES))

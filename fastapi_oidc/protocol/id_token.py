@@ -20,9 +20,8 @@ from fastapi_oidc.protocol.claims import (
     require_not_expired,
     require_subject,
 )
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.base64url import encode
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims, encode_base64url
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 
@@ -232,4 +231,4 @@ def access_token_hash(access_token: str, algorithm: str) -> str:
     if row is None:
         raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "no hash for this algorithm")
     digest = hashlib.new(row.hash_name, access_token.encode()).digest()
-    return encode(digest[: len(digest) // 2])
+    return encode_base64url(digest[: len(digest) // 2])

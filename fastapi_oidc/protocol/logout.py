@@ -17,7 +17,7 @@ from fastapi_oidc.protocol.claims import (
     require_string,
     require_subject,
 )
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query, written

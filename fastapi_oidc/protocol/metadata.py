@@ -9,7 +9,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, require_url
 

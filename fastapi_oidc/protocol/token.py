@@ -10,7 +10,7 @@ from typing import Final, Literal, Self, TypeAlias
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
-from fastapi_oidc.protocol.json import parse_json
+from fastapi_oidc.protocol.encoding import parse_json
 
 MAX_DIGITS: Final = 12
 """Maximum digits of `expires_in` that are read; more are beyond the longest lifetime."""

@@ -11,10 +11,8 @@ from typing import Final, Generic, Literal, TypeAlias, TypeVar
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, Unverified, verified_claims
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims, CompactJWS
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKeySet, Unverified, verified_claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.http import HTTPClient, budget, remaining

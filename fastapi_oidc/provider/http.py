@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json
+from fastapi_oidc.protocol.encoding import JSON, Claims, MalformedJSON, parse_json
 from fastapi_oidc.protocol.refusal import cleaned, without
 from fastapi_oidc.provider.network import HTTPOptions, Network
 

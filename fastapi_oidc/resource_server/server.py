@@ -18,9 +18,8 @@ from fastapi_oidc.protocol.access_token import (
     is_active,
 )
 from fastapi_oidc.protocol.dpop import Scheme, accept_proof
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import Unverified
-from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.provider import Provider
 from fastapi_oidc.resource_server.token import AccessToken, Proofs, require_certificate
 

@@ -14,7 +14,7 @@ from fastapi_oidc.clock import Clock, Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.access_token import AccessClaims
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
 from fastapi_oidc.session.store import Cell, Store, ask_store
@@ -128,7 +128,7 @@ def require_certificate(header: str | None, thumbprint: str) -> None:
     """
     if header is None:
         raise _refused("the token is bound to a certificate, and the request has none")
-    if base64url.encode(hashlib.sha256(_der(header)).digest()) != thumbprint:
+    if encode_base64url(hashlib.sha256(_der(header)).digest()) != thumbprint:
         raise _refused("the token is bound to another certificate")
 
 

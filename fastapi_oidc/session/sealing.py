@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 
 MINIMUM_SECRET_BYTES = 32
 MAXIMUM_SEALED_LENGTH = 65_536
@@ -71,14 +71,14 @@ class Sealer:
 
     def seal(self, plaintext: bytes, *, name: str) -> str:
         """The sealed text in base64url without padding, as cookies can hold it."""
-        return base64url.encode(self.encrypt(plaintext, name=name))
+        return encode_base64url(self.encrypt(plaintext, name=name))
 
     def open(self, sealed: str, *, name: str) -> bytes:
         """The plaintext; raises SessionError (session.seal_broken) for another key or name."""
         if len(sealed) > MAXIMUM_SEALED_LENGTH:
             raise SessionError(Code.SESSION_SEAL_BROKEN, "longer than any cookie")
         try:
-            raw = base64url.decode(sealed)
+            raw = decode_base64url(sealed)
         except ValueError:
             raise SessionError(Code.SESSION_SEAL_BROKEN, "not base64url") from None
         return self.decrypt(raw, name=name)

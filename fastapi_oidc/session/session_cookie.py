@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from fastapi_oidc.clock import STOPWATCH
 from fastapi_oidc.errors import Code, SessionError, misconfigured
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import (
     SEALING,
@@ -87,13 +87,13 @@ def unpack_jwts(encoded: bytes) -> bytes:
 
 def pack_jwts(text: bytes) -> bytes:
     """Undo `unpack_jwts`."""
-    return _UNPACKED_PART.sub(lambda found: base64url.encode(found[1]).encode(), text)
+    return _UNPACKED_PART.sub(lambda found: encode_base64url(found[1]).encode(), text)
 
 
 def _unpacked(found: re.Match[bytes]) -> bytes:
     part = found[0]
     try:
-        content = base64url.decode(part.decode())
+        content = decode_base64url(part.decode())
     except ValueError:
         return part
     return part if _JWT_ENDS in content else _JWT_BEGINS + content + _JWT_ENDS

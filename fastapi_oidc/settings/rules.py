@@ -14,7 +14,7 @@ from pydantic import AfterValidator, SecretStr, ValidationInfo
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
-from fastapi_oidc.protocol.jose.algorithms import require_algorithms
+from fastapi_oidc.protocol.jose.keys import require_algorithms
 from fastapi_oidc.protocol.metadata import Tenants, require_issuer_url
 from fastapi_oidc.protocol.urls import (
     is_same_origin_path,

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.testing import pages
 from fastapi_oidc.testing.authorize import authorize, decline, log_in
 from fastapi_oidc.testing.client_endpoints import (

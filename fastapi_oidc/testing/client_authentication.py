@@ -11,10 +11,8 @@ from http import HTTPStatus
 from urllib.parse import unquote_plus
 
 from fastapi_oidc.errors import ProtocolViolation
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
-from fastapi_oidc.protocol.json import Claims
+from fastapi_oidc.protocol.encoding import Claims, CompactJWS
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKeySet, verified_claims
 from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, public_jwk
 from fastapi_oidc.testing.messages import Parameters, Refusal
 from fastapi_oidc.testing.registration import AuthenticationMethod, DevClient

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.testing.registration import DevClient, DevUser
 
 REUSE_IS_TOLD: Final = 3600
@@ -251,4 +251,4 @@ def session_state(session: OPSession, client: DevClient, redirect_uri: str) -> s
     salt = secrets.token_hex(8)
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(redirect_uri))
     text = f"{client.client_id} {origin} {session.browser_state} {salt}"
-    return f"{base64url.encode(hashlib.sha256(text.encode()).digest())}.{salt}"
+    return f"{encode_base64url(hashlib.sha256(text.encode()).digest())}.{salt}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fastapi_oidc.errors import ProtocolViolation
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import verified_claims
-from fastapi_oidc.protocol.json import Claims
 from fastapi_oidc.testing.registration import DevClient, DevUser
 from fastapi_oidc.testing.state import ProviderState
 

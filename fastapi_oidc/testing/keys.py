@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pydantic import JsonValue
 
-from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey
+from fastapi_oidc.protocol.encoding import encode_base64url
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKey, JsonWebKeySet, PublicKey
 from fastapi_oidc.protocol.jose.sign import PrivateKey, load_private_key
 
 Claims = Mapping[str, JsonValue]
@@ -44,13 +43,13 @@ def public_jwk(key: PublicKey) -> dict[str, JsonValue]:
         return {"kty": "RSA", "n": _unsigned(numbers.n), "e": _unsigned(numbers.e)}
     if isinstance(key, ec.EllipticCurvePublicKey):
         point, size = key.public_numbers(), (key.curve.key_size + 7) // 8
-        x, y = (base64url.encode(number.to_bytes(size)) for number in (point.x, point.y))
+        x, y = (encode_base64url(number.to_bytes(size)) for number in (point.x, point.y))
         return {"kty": "EC", "crv": _CURVES[key.curve.name][0], "x": x, "y": y}
-    return {"kty": "OKP", "crv": "Ed25519", "x": base64url.encode(key.public_bytes_raw())}
+    return {"kty": "OKP", "crv": "Ed25519", "x": encode_base64url(key.public_bytes_raw())}
 
 
 def _unsigned(number: int) -> str:
-    return base64url.encode(number.to_bytes((number.bit_length() + 7) // 8))
+    return encode_base64url(number.to_bytes((number.bit_length() + 7) // 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class SigningKeys:
         is_secret = algorithm in HMAC_ALGORITHMS
         material = (secret or "").encode() if is_secret else self._key(algorithm).key
         signature = ALGORITHMS[algorithm].key(material).sign(message.encode())
-        return f"{message}.{base64url.encode(signature)}"
+        return f"{message}.{encode_base64url(signature)}"
 
     def _key(self, algorithm: str) -> SigningKey:
         if algorithm not in self._keys:
@@ -134,4 +133,4 @@ def _saved(key: SigningKey) -> SavedKey:
 
 
 def _json(members: Claims) -> str:
-    return base64url.encode(json.dumps(members, separators=(",", ":")).encode())
+    return encode_base64url(json.dumps(members, separators=(",", ":")).encode())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from fastapi_oidc.peer_names import require_known
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.session.model import OIDCSession, Tokens
 
 Identity = TypeVar("Identity")

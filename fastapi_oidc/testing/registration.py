@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import JsonValue
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.keys import PublicKey
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, PublicKey
 from fastapi_oidc.testing.keys import HMAC_ALGORITHMS
 
 AuthenticationMethod: TypeAlias = Literal[

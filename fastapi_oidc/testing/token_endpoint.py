@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.testing.client_authentication import authenticated_client
 from fastapi_oidc.testing.grants import Access, AccessToken, AuthorizationCode, Grant
 from fastapi_oidc.testing.messages import (
@@ -88,7 +88,7 @@ def _require_same_request(code: AuthorizationCode, form: Parameters) -> None:
     if required(form, "redirect_uri") != code.redirect_uri:
         raise _invalid_grant("redirect_uri differs from the authorization request (RFC 6749 4.1.3)")
     verifier = required(form, "code_verifier")
-    challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
+    challenge = encode_base64url(hashlib.sha256(verifier.encode()).digest())
     if not hmac.compare_digest(challenge, code.code_challenge):
         raise _invalid_grant("code_verifier does not fit the code_challenge (RFC 7636 4.6)")
 

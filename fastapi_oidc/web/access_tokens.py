@@ -15,8 +15,7 @@ from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
 from fastapi_oidc.resource_server import PresentedToken
 from fastapi_oidc.resource_server.token import Permission
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.headers import token_scheme_in
-from fastapi_oidc.web.requests import requested_path
+from fastapi_oidc.web.requests import requested_path, token_scheme_in
 
 _UNDECIDED: Final = PublicAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE,

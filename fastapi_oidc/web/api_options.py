@@ -11,7 +11,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.protocol.urls import fault_of_url, is_word

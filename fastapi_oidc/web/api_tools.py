@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.resource_server import AccessToken
 
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024

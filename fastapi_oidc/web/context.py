@@ -30,9 +30,8 @@ from fastapi_oidc.grants.grants import Change, require_session, response_started
 from fastapi_oidc.protocol.step_up import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.web.headers import has_cookie
 from fastapi_oidc.web.misuse import Call, Dependency, Use
-from fastapi_oidc.web.requests import OwnRequest
+from fastapi_oidc.web.requests import OwnRequest, has_cookie
 from fastapi_oidc.web.runtime import OIDCLocals, RequestDataContext, Unread
 
 _NOBODY: OIDCLocals[Any, Any] = OIDCLocals()

@@ -9,7 +9,7 @@ from hashlib import sha256
 from itsdangerous import Signer
 
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.session.model import AnySession
 
 CSRF_HEADER = "X-CSRF-Token"
@@ -29,9 +29,9 @@ class CSRFTokens:
 
     def token(self, session: AnySession) -> str:
         """A token for one response."""
-        signature = base64url.decode(self._signer.get_signature(session.id).decode())
+        signature = decode_base64url(self._signer.get_signature(session.id).decode())
         mask = os.urandom(len(signature))
-        return base64url.encode(mask + _masked(signature, mask))
+        return encode_base64url(mask + _masked(signature, mask))
 
     def require(self, session: AnySession, token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
@@ -47,11 +47,11 @@ class CSRFTokens:
 def _signature_in(token: str) -> str:
     """The signature in a masked token; "" if the token has another form."""
     try:
-        masked = base64url.decode(token)
+        masked = decode_base64url(token)
     except ValueError:
         return ""
     mask, signature = masked[: len(masked) // 2], masked[len(masked) // 2 :]
-    return base64url.encode(_masked(signature, mask)) if len(mask) == len(signature) else ""
+    return encode_base64url(_masked(signature, mask)) if len(mask) == len(signature) else ""
 
 
 def _masked(signature: bytes, mask: bytes) -> bytes:

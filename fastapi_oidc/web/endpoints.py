@@ -41,7 +41,6 @@ from fastapi_oidc.web.application import advise_on_root_path
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.login_query import (
     LoginQuery,
     advise_on_address,
@@ -52,7 +51,7 @@ from fastapi_oidc.web.login_query import (
     registration_for,
 )
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
-from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
+from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
 from fastapi_oidc.web.requests import (
     form_parameters,

@@ -30,7 +30,7 @@ from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
-from fastapi_oidc.web.runtime import Engine, OIDCLocals, usable_session
+from fastapi_oidc.web.runtime import Engine, OIDCLocals
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
 
 Result = TypeVar("Result")
@@ -217,6 +217,13 @@ class FromLocals(Dependency, Generic[Result]):
         context = find_context(connection, self.engine)
         with context.owning:
             return self._read(await context.locals())
+
+
+def usable_session(locals: OIDCLocals[Identity, Any]) -> OIDCSession[Identity] | None:
+    """The session, None without one; raises SessionError while it is unavailable."""
+    if locals.unavailable is not None:
+        raise locals.unavailable
+    return locals.session
 
 
 def made_here(guard: AnyGuard) -> AnyGuard:

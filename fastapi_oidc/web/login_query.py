@@ -15,7 +15,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import is_this_machine, same_origin_path
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.routes import Role
 
 _RETURN_TO: Final = frozenset(

@@ -19,8 +19,8 @@ from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigur
 from fastapi_oidc.web.application import with_cors
 from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.headers import NO_STORE
 from fastapi_oidc.web.misuse import SCOPE_KEY
+from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.refusals import FIRST_VISITS, response_to
 from fastapi_oidc.web.routes import OwnRoutes
 from fastapi_oidc.web.runtime import Unread

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.errors import misconfigured
-from fastapi_oidc.web.headers import UNREFERRED
+from fastapi_oidc.web.pages import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -1,4 +1,4 @@
-"""Pages of the library."""
+"""Pages of the library, and headers of all its responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from fastapi_oidc.errors import Code
-from fastapi_oidc.web.headers import UNREFERRED
+
+NO_STORE: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Caches must not store the response (RFC 9111 5.2.2.5), nor browsers guess its type."""
+
+UNREFERRED: Final = NO_STORE | {"Referrer-Policy": "no-referrer"}
+"""Also, the next site does not get the URL, which may have a code or state (RFC 9700 4.2.4)."""
 
 STYLE: Final = (
     ":root{color-scheme:light dark}"

@@ -25,9 +25,8 @@ from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.application import advise_on_refusal
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.headers import NO_STORE, UNREFERRED
 from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.pages import Fields, Page
+from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, Fields, Page
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 

@@ -1,8 +1,8 @@
-"""A request at one OIDCMiddleware without its session, and the forms and queries of our routes."""
+"""A request at one OIDCMiddleware without its session: its headers, queries and forms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -16,9 +16,11 @@ from starlette.types import Scope
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.authorization import Parameters
+from fastapi_oidc.protocol.dpop import Scheme
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.web.headers import NO_STORE, own_cookies, token_scheme_in
+from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.routes import REGISTRATION, OwnRoutes, Role, origin_of, route_path
 from fastapi_oidc.web.runtime import Engine, Runtime
 
@@ -33,6 +35,9 @@ _DEFAULT_PORTS = {"https": ":443", "http": ":80"}
 MAX_FORM_BYTES = 65_536
 MAX_FIELDS = 100
 URL_ENCODED = "application/x-www-form-urlencoded"
+
+_BLANK: Final = b" \t"
+_SCHEMES: Final[dict[bytes, Scheme]] = {b"bearer": "Bearer", b"dpop": "DPoP"}
 
 Query = TypeVar("Query", bound=BaseModel)
 
@@ -192,6 +197,57 @@ class OwnRequest:
     def url(self, role: Role, party: RelyingParty | None = None) -> str:
         """The absolute URL of one of the library's routes; raises ConfigurationError."""
         return self.origin + self.link_to(role, party)
+
+
+def token_scheme_in(headers: Iterable[tuple[bytes, bytes]]) -> Scheme | None:
+    """The scheme of the first Authorization header that has a token, well-formed or not.
+
+    RFC 6750 2.1, RFC 9449 7.1.
+    """
+    for name, line in headers:
+        if name == b"authorization":
+            scheme = _SCHEMES.get(line.partition(b" ")[0].lower())
+            if scheme is not None:
+                return scheme
+    return None
+
+
+def has_cookie(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bool:
+    """Whether there is, or seems to be, a cookie of this name."""
+    for header, line in headers:  # noqa: SIM110 - at every request
+        if header == b"cookie" and name in line:
+            return True
+    return False
+
+
+def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> dict[str, str]:
+    """The cookies of this instance, parsed in linear time. Other cookies are not parsed.
+
+    The header may be repeated (RFC 9113 8.2.3). The last of several cookies with the same name
+    counts: browsers send cookies with longer paths first, and ours have the shortest path (RFC 6265
+    5.4). Quotes around a value are removed; nothing inside is unescaped.
+    """
+    found: dict[str, str] = {}
+    for header, line in headers:
+        if header == b"cookie":
+            for pair in _pairs(line):
+                octets, _, value = pair.partition(b"=")
+                name = octets.strip(_BLANK).decode("latin-1")
+                if name == names.session or names.is_ours(name):
+                    text = value.strip(_BLANK).decode("latin-1")
+                    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+                    found[name] = text[1:-1] if is_quoted else text
+    return found
+
+
+def _pairs(line: bytes) -> list[bytes]:
+    """Like `line.split(b";")`, but faster: that checks every byte, and a session has thousands."""
+    pairs, start = [], 0
+    while (end := line.find(b";", start)) >= 0:
+        pairs.append(line[start:end])
+        start = end + 1
+    pairs.append(line[start:])
+    return pairs
 
 
 def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:

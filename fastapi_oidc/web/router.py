@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.headers import NO_STORE
-from fastapi_oidc.web.pages import method_page
+from fastapi_oidc.web.pages import NO_STORE, method_page
 from fastapi_oidc.web.refusals import is_navigation, shown
 from fastapi_oidc.web.routes import REGISTRATION, Role
 from fastapi_oidc.web.runtime import Engine

@@ -187,13 +187,6 @@ class OIDCLocals(NeverADependency, Generic[Identity, RequestData]):
         return self.session is not None
 
 
-def usable_session(locals: OIDCLocals[Identity, RequestData]) -> OIDCSession[Identity] | None:
-    """The session, None without one; raises SessionError while it is unavailable."""
-    if locals.unavailable is not None:
-        raise locals.unavailable
-    return locals.session
-
-
 class Unread:
     """In place of the locals where no session is loaded: nobody knows who the user is."""
 

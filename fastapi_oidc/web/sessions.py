@@ -15,11 +15,12 @@ from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.relying_party import RelyingParty, idle_end_of
 from fastapi_oidc.flows.revocation import revoke, sessions_of
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.session.model import Identity, OIDCSession, PublicSession
-from fastapi_oidc.web.headers import NO_STORE
+from fastapi_oidc.web.guards import usable_session
 from fastapi_oidc.web.misuse import awaited, require_kind
+from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import parsed_query
 from fastapi_oidc.web.routes import Role
@@ -28,7 +29,6 @@ from fastapi_oidc.web.runtime import (
     PublicSessionContext,
     RequestData,
     Runtime,
-    usable_session,
 )
 from fastapi_oidc.web.serving import EndpointFunction, Serving
 

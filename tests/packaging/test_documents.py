@@ -24,10 +24,8 @@ from fastapi_oidc import Code, EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
 from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH
 from fastapi_oidc.protocol.claims import MAX_SUBJECT_LENGTH
-from fastapi_oidc.protocol.jose.algorithms import MIN_RSA_BITS
-from fastapi_oidc.protocol.jose.compact import MAX_HEADER_BYTES, MAX_TOKEN_LENGTH
-from fastapi_oidc.protocol.jose.keys import MAX_KEYS
-from fastapi_oidc.protocol.json import MAX_BYTES
+from fastapi_oidc.protocol.encoding import MAX_BYTES, MAX_HEADER_BYTES, MAX_TOKEN_LENGTH
+from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MIN_RSA_BITS
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
 from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
 from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES

@@ -33,13 +33,23 @@ from fastapi_oidc.protocol.dpop import (
     DPoPKey,
     accept_proof,
 )
+from fastapi_oidc.protocol.encoding import (
+    JSON,
+    Claims,
+    CompactJWS,
+    MalformedJSON,
+    encode_base64url,
+    parse_json_object,
+)
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
-from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, PublicKey, verified_claims
+from fastapi_oidc.protocol.jose.keys import (
+    ALGORITHMS,
+    JsonWebKey,
+    JsonWebKeySet,
+    PublicKey,
+    verified_claims,
+)
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.json import JSON, Claims, MalformedJSON, parse_json_object
 from fastapi_oidc.protocol.logout import (
     ExpectedLogout,
     accept_logout_token,
@@ -97,7 +107,7 @@ def _claims(payload: bytes) -> Claims | None:
 def jws(data: bytes) -> None:
     """A token as it comes, and one whose header, payload and signature are the three lines."""
     as_it_comes = data.decode("utf-8", "surrogateescape")
-    parts = [base64url.encode(part) for part in data.split(b"\n", 2)]
+    parts = [encode_base64url(part) for part in data.split(b"\n", 2)]
     for text in (as_it_comes, ".".join(parts)):
         with suppress(ProtocolViolation):
             token = CompactJWS.parse(text)

@@ -11,7 +11,7 @@ from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.cookies import CookieNames, TransactionCookies
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCodec, SessionCookie
-from fastapi_oidc.web.headers import own_cookies
+from fastapi_oidc.web.requests import own_cookies
 
 NAMES: Final = CookieNames("oidc", secure=True)
 SEALER: Final = KeyRing(["a secret of this target and no other"]).sealer("session")

@@ -38,7 +38,7 @@ USUAL: Final = (
     "fastapi_oidc/protocol/claims.py",
     "fastapi_oidc/protocol/id_token.py",
     "fastapi_oidc/protocol/logout.py",
-    "fastapi_oidc/protocol/jose/compact.py",
+    "fastapi_oidc/protocol/encoding.py",
     "fastapi_oidc/protocol/jose/keys.py",
 )
 """What is played when nothing that decides was changed: who is let in at all."""

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from jose.backends.base import Key
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.jose import base64url
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, Algorithm, key_of, require_secret
+from fastapi_oidc.protocol.encoding import encode_base64url
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, Algorithm, key_of, require_secret
 
 PrivateKey: TypeAlias = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
 
@@ -73,7 +73,7 @@ class Signer:
             header["kid"] = self.key_id
         signing_input = f"{_encoded(header)}.{_encoded(claims)}"
         signature = self.key.sign(signing_input.encode("ascii"))
-        return f"{signing_input}.{base64url.encode(signature)}"
+        return f"{signing_input}.{encode_base64url(signature)}"
 
 
 def load_private_key(private_key: str | Mapping[str, object] | PrivateKey) -> PrivateKey:
@@ -108,7 +108,7 @@ def _name(jwk: Mapping[str, object], name: str) -> str | None:
 
 
 def _encoded(members: Mapping[str, object]) -> str:
-    return base64url.encode(json.dumps(members, separators=(",", ":")).encode())
+    return encode_base64url(json.dumps(members, separators=(",", ":")).encode())
 
 
 def _unusable(explanation: str) -> ConfigurationError:

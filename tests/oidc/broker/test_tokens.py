@@ -11,7 +11,7 @@ import pytest
 from fastapi_oidc import ConfigurationError, DownstreamAPI
 from fastapi_oidc.broker import Access, Broker, guest
 from fastapi_oidc.protocol.downstream import ACCESS_TOKEN_TYPE, ActorToken
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url
 from fastapi_oidc.testing import DevClient, ServerError, TokensIssued
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.guests import NAME
@@ -108,7 +108,7 @@ async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
         assert "cnf" in claims_of(rig, request)
         proof = request.header("dpop") or ""
         assert proof.count(".") == 2
-        assert f"{rig.api.url}/events".encode() in base64url.decode(proof.split(".")[1])
+        assert f"{rig.api.url}/events".encode() in decode_base64url(proof.split(".")[1])
 
 
 async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpx
 
 from fastapi_oidc.protocol.dpop import jwk_thumbprint
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import DevProvider
 from tests.oidc.machine.processes import RESOURCES, STORE_TIMEOUT, Mode, Process
@@ -283,4 +283,4 @@ def _key_of(proof: str | None) -> str | None:
     """The thumbprint of the key that signed a DPoP proof."""
     if proof is None:
         return None
-    return jwk_thumbprint(json.loads(base64url.decode(proof.partition(".")[0]))["jwk"])
+    return jwk_thumbprint(json.loads(decode_base64url(proof.partition(".")[0]))["jwk"])

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
-from fastapi_oidc.protocol.json import JSON, MalformedJSON, parse_json
+from fastapi_oidc.protocol.encoding import JSON, MalformedJSON, parse_json
 from fastapi_oidc.protocol.urls import fault_of_url
 
 texts = st.text(st.characters(exclude_categories=[]), max_size=40)

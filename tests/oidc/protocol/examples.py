@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, OIDCError
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 
 ISSUER = "https://op.test/"
 CLIENT_ID = "client-1"

@@ -1,7 +1,7 @@
 """A valid ID token and what it is held against."""
 
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import Expected, access_token_hash
-from fastapi_oidc.protocol.json import JSON
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW
 
 ACCESS_TOKEN = "access-1"

@@ -12,7 +12,7 @@ from fastapi_oidc.protocol.access_token import (
     accept_access_token,
     accept_introspection,
 )
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.metadata import Tenants
 from tests.oidc.protocol.examples import (
     ABSENT,

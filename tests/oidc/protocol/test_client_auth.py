@@ -9,7 +9,7 @@ from fastapi_oidc.protocol.client_auth import (
     AuthenticatedForm,
     client_authentication,
 )
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW
 from tests.oidc.protocol.jose.keypairs import ec_jwk, ec_key, number, private_pem, rsa_jwk, rsa_key

@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.dpop import (
     jwk_thumbprint,
     proof_target,
 )
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.testing.keys import public_jwk
 from tests.oidc.protocol.examples import Changes, Rules, breaking, changes
@@ -157,7 +157,7 @@ class TestHeader:
     def test_it_has_no_extension(self) -> None:
         header = {"alg": "ES256", "typ": "dpop+jwt", "jwk": dict(KEY.jwk), "crit": ["b64"]}
         first, rest = signed(claims()).split(".", 1)
-        changed = base64url.encode(json.dumps(header).encode())
+        changed = encode_base64url(json.dumps(header).encode())
         assert refused(f"{changed}.{rest}") is Code.DPOP_MALFORMED
         assert first != changed
 

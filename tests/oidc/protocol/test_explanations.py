@@ -5,8 +5,8 @@ import pytest
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.claims import require_issuer
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import accept_id_token
-from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import refusal
 from tests.oidc.protocol.examples import AT, ISSUER, NOW, changed

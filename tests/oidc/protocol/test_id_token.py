@@ -4,8 +4,8 @@ import pytest
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import NO_NONCE, IdToken, accept_id_token
-from fastapi_oidc.protocol.json import JSON
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,

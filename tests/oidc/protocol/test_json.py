@@ -9,8 +9,7 @@ from fastapi_oidc.protocol.authorization import (
     code_challenge,
     pushed_request_uri,
 )
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.json import MalformedJSON, parse_json, parse_json_object
+from fastapi_oidc.protocol.encoding import CompactJWS, MalformedJSON, parse_json, parse_json_object
 from fastapi_oidc.protocol.metadata import tenant_of
 from fastapi_oidc.protocol.refusal import cleaned, refusal, shown, without
 from fastapi_oidc.protocol.token import TokenResponse

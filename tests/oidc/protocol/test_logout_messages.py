@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.logout import (
     LOGOUT_EVENT,
     EndSessionRequest,

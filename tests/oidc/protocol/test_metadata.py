@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, changes, each, refused
 

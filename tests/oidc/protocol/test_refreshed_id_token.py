@@ -5,13 +5,13 @@ import pytest
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
+from fastapi_oidc.protocol.encoding import JSON, Claims
 from fastapi_oidc.protocol.id_token import (
     NO_NONCE,
     Authentication,
     IdToken,
     accept_refreshed_id_token,
 )
-from fastapi_oidc.protocol.json import JSON, Claims
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,

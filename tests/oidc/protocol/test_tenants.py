@@ -7,12 +7,12 @@ import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, require_issuer
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
     accept_id_token,
     accept_refreshed_id_token,
 )
-from fastapi_oidc.protocol.json import JSON
 from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
 from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants
 from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, Changes, changed, refused

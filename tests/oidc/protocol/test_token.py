@@ -5,7 +5,7 @@ import pytest
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.refusal import (
     LARGEST_NUMBER,
     MAX_TEXT,

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.provider import Network, Provider, Registration
 
@@ -36,7 +36,7 @@ class SigningKey:
         private_key = Ed25519PrivateKey.generate()
         self._signer = Signer.of_private_key(private_key, key_id=kid)
         named = {} if kid is None else {"kid": kid}
-        x = base64url.encode(private_key.public_key().public_bytes_raw())
+        x = encode_base64url(private_key.public_key().public_bytes_raw())
         self.jwk: dict[str, object] = {"kty": "OKP", "crv": "Ed25519", "x": x, **named}
 
     def sign(self, claims: Mapping[str, object], *, typ: str = "JWT") -> str:

@@ -12,7 +12,7 @@ from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, token_exchange_grant
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant

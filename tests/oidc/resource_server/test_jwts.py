@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import JsonValue
 
 from fastapi_oidc import Code, ConfigurationError
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import decode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.settings import revealed
 from fastapi_oidc.testing import ServerError, sign_in
@@ -17,7 +17,7 @@ from tests.oidc.resource_server.api_world import AUDIENCE, METADATA_URL, APIWorl
 
 
 def jwt_claims(token: str) -> dict[str, JsonValue]:
-    claims: dict[str, JsonValue] = json.loads(base64url.decode(token.split(".")[1]))
+    claims: dict[str, JsonValue] = json.loads(decode_base64url(token.split(".")[1]))
     return claims
 
 

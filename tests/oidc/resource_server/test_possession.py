@@ -13,7 +13,7 @@ from fastapi_oidc import Clock, Code, MemoryStore
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.resource_server.token import require_certificate
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
@@ -27,7 +27,7 @@ from tests.oidc.resource_server.api_world import (
 from tests.oidc.world import Time
 
 CERTIFICATE = b"0\x82 the DER of a certificate \xff\xfe"
-THUMBPRINT = base64url.encode(hashlib.sha256(CERTIFICATE).digest())
+THUMBPRINT = encode_base64url(hashlib.sha256(CERTIFICATE).digest())
 BASE64 = b64encode(CERTIFICATE).decode()
 PEM = f"-----BEGIN CERTIFICATE-----\n{BASE64}\n-----END CERTIFICATE-----\n"
 

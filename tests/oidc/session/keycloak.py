@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from tests.oidc.session.examples import LIFETIME, NOW
 
@@ -102,4 +102,4 @@ def keycloak_session() -> OIDCSession[StandardIdentity]:
 def _jwt(algorithm: str, claims: dict[str, JsonValue], *, signature_bytes: int) -> str:
     header = {"alg": algorithm, "typ": "JWT", "kid": secrets.token_urlsafe(32)}
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in (header, claims)]
-    return ".".join(map(base64url.encode, [*parts, secrets.token_bytes(signature_bytes)]))
+    return ".".join(map(encode_base64url, [*parts, secrets.token_bytes(signature_bytes)]))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, JsonValue, SecretStr
 from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.protocol.jose import base64url
+from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from fastapi_oidc.session.revocations import keys_of
@@ -198,7 +198,7 @@ def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None
 
 def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
     claims: dict[str, JsonValue] = {"sub": "alice", "text": secrets.token_hex(length // 2)}
-    payload = base64url.encode(json.dumps(claims).encode())
+    payload = encode_base64url(json.dumps(claims).encode())
     tokens = Tokens(id_token=f"e30.{payload}.c2ln", access_token="a")
     return a_session(claims=claims, tokens=tokens)
 

@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed448
 
 from fastapi_oidc.errors import ConfigurationError
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.testing import DevClient, DevUser
 from fastapi_oidc.testing.registration import AuthenticationMethod
 from tests.oidc.protocol.jose.keypairs import public_pem

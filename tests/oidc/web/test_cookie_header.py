@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.web.headers import own_cookies
+from fastapi_oidc.web.requests import own_cookies
 from tests.oidc.protocol.examples import each
 
 NAMES = CookieNames("oidc", secure=True)

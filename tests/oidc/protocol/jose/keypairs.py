@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from fastapi_oidc.protocol.json import JSON
+from fastapi_oidc.protocol.encoding import JSON
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 PrivateKey: TypeAlias = RSAPrivateKey | ec.EllipticCurvePrivateKey | Ed25519PrivateKey

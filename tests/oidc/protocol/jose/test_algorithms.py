@@ -1,7 +1,7 @@
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS, require_algorithms
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, require_algorithms
 from tests.oidc.protocol.examples import each, refused
 
 SECRET = "s" * 64

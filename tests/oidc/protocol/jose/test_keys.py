@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import JSON, Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import (
     JsonWebKey,
     JsonWebKeySet,
@@ -11,7 +11,6 @@ from fastapi_oidc.protocol.jose.keys import (
     Unverified,
     verified_claims,
 )
-from fastapi_oidc.protocol.json import JSON, Claims
 from tests.oidc.protocol.examples import ABSENT, Changes, changed, changes, each, refused
 from tests.oidc.protocol.jose.keypairs import (
     base64url,

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fastapi_oidc.errors import Code, ConfigurationError
-from fastapi_oidc.protocol.jose.compact import CompactJWS
+from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from fastapi_oidc.protocol.jose.sign import Signer
 from tests.oidc.protocol.examples import refused

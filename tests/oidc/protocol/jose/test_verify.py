@@ -3,11 +3,9 @@ from base64 import urlsafe_b64decode
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol.encoding import JSON, Claims, CompactJWS
 from fastapi_oidc.protocol.id_token import access_token_hash
-from fastapi_oidc.protocol.jose.algorithms import ALGORITHMS
-from fastapi_oidc.protocol.jose.compact import CompactJWS
-from fastapi_oidc.protocol.jose.keys import JsonWebKey, JsonWebKeySet, verified_claims
-from fastapi_oidc.protocol.json import JSON, Claims
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKey, JsonWebKeySet, verified_claims
 from tests.oidc.protocol.examples import refused
 from tests.oidc.protocol.jose.keypairs import (
     Sign,
