@@ -19,6 +19,7 @@ _NAMES: Final[Mapping[str, str]] = {
     ),
     "clock_drift": "leeway",
     "client_secret or cookie_secret": "secret",
+    "idle_timeout or provider_timeout": "timeout",
     "session_lifetime": "lifetime_seconds cookie_max_age session_max_age cookie_expire",
     "name, from which the names of the cookies are made": "cookie_name",
     "cookies are Secure unless base_url is http": "cookie_secure",

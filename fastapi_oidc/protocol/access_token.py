@@ -158,7 +158,9 @@ def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> Non
     client (Core 2). So a plain JWT must name its client, and the client must not be in `aud`.
     """
     if found := _OF_OTHER_TOKENS & claims.keys():
-        raise ProtocolViolation(Code.ACCESS_TOKEN_KIND, f"a token with {shown(sorted(found))}")
+        kind = "a security event token" if "events" in found else "an ID token"
+        explanation = f"with {shown(sorted(found))} it is {kind}: send the access token"
+        raise ProtocolViolation(Code.ACCESS_TOKEN_KIND, explanation)
     aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
     names = {*_CLIENT_CLAIMS, expected.client_claim or "azp"}
     if any(claims.get(name) in aud for name in names):

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Scope
 from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import Dependency
+from fastapi_oidc.web.misuse import Awaited, Dependency, name_with
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
 
@@ -177,13 +177,14 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
             "an access token was refused, because its endpoint takes sessions only: use "
             "oidc.require_user, or api.require(...) for tokens",
         )
-    calls = [id(each.call) for each in dependants_of(context.scope)]
-    overrides = getattr(app, "dependency_overrides", {})
-    lost = [each for each in overrides if isinstance(each, Dependency) and id(each) not in calls]
+    calls = [each.call for each in dependants_of(context.scope)]
+    overrides = [*getattr(app, "dependency_overrides", ())]
+    owned = [(each, getattr(each, "__self__", each)) for each in overrides if each not in calls]
+    lost = [name_with(*each) for each in owned if isinstance(each[1], Dependency | Awaited)]
     if lost:
         context.party.announcer.advise(
             "dependency_overrides",
-            f"the endpoint that refused a request does not depend on {lost[0].name}, which is "
+            f"the endpoint that refused a request does not depend on {lost[0]}, which is "
             "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
             "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
         )

@@ -32,6 +32,7 @@ from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.runtime import Engine, OIDCLocals
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
+from fastapi_oidc.web.unawaited import tested_call
 
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
@@ -243,7 +244,13 @@ def with_predicate(
 ) -> Guard[OIDCSession[Identity]]:
     """A guard for identities for which the predicate is true."""
     kind = root.engine.identity_type if root.engine is not None else object
-    require_takes("the predicate of oidc.require", predicate, kind if isclass(kind) else object)
+    kind = kind if isclass(kind) else object
+    require_takes("the predicate of oidc.require", predicate, kind)
+    if source := tested_call(predicate, kind):
+        raise misconfigured(
+            f"the predicate of oidc.require tests `{source}`, a coroutine, which is always true: "
+            "write an async function, with await"
+        )
     return made_here(Guard("require", root, partial(_require_true, predicate)))
 
 

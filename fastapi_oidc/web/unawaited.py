@@ -1,16 +1,18 @@
-"""Finds a guard that the code of an endpoint makes or calls and drops, before the endpoint acts.
+"""Finds coroutines and guards that the code of an endpoint drops, before the endpoint acts.
 
-The response of such an endpoint is refused anyway, but what it has done stays done.
+The response of such an endpoint is refused anyway, but what it has done stays done. A predicate
+that tests a coroutine would let everybody in.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from textwrap import dedent
-from types import MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias, cast, get_args
 
 from fastapi.params import Depends
@@ -38,6 +40,43 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     return None
 
 
+def tested_call(function: Any, kind: type) -> str | None:
+    """The source of a call of an async function whose coroutine `function` tests: always true.
+
+    `kind` is the class of what `function` is called with.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    given = dict.fromkeys(code.co_varnames[: code.co_argcount], kind)
+    names = {**function.__globals__, **_names_of(function), **given}
+    for value in _tested(_syntax_of(function)):
+        called = _value_of(value.func, names) if isinstance(value, ast.Call) else None
+        if _is_a(called, FunctionType, MethodType) and inspect.iscoroutinefunction(called):
+            return ast.unparse(value)
+    return None
+
+
+def _tested(function: ast.AST) -> Iterator[ast.expr]:
+    """The expressions in a function that are asked whether they are true."""
+    for node in ast.walk(function):
+        match node:
+            case ast.BoolOp():
+                yield from map(_last, node.values[:-1])
+            case (
+                ast.UnaryOp(operand=each)
+                | ast.If(test=each)
+                | ast.IfExp(test=each)
+                | ast.Call(ast.Name("bool"), [each])
+                | ast.Call(ast.Name("any" | "all"), [ast.GeneratorExp(elt=each)])
+            ):
+                yield _last(each)
+
+
+def _last(value: ast.expr) -> ast.expr:
+    return _last(value.values[-1]) if isinstance(value, ast.BoolOp) else value
+
+
 def _is_a(value: object, *kinds: type) -> bool:
     """Like `isinstance`, without `__class__`: a proxy would load what it stands for, or raise."""
     return issubclass(type(value), kinds)
@@ -62,12 +101,23 @@ def _objects(names: Names) -> Iterator[object]:
 
 
 def _syntax_of(function: Any) -> ast.AST:
-    """The definition of the function; an empty one without source, or for a lambda."""
+    """The definition of a function, the expression of a lambda; an empty one without source."""
     with suppress(Exception):  # such as TokenError, if the file has changed
+        if function.__name__ == "<lambda>":
+            return _expression_of(function.__code__)
         (defined,) = ast.parse(dedent(inspect.getsource(function))).body
-        if isinstance(defined, _FUNCTIONS):
-            return defined
+        return defined
     return ast.Pass()
+
+
+def _expression_of(code: CodeType) -> ast.AST:
+    """The expression of a lambda, from the first to the last place of its instructions."""
+    places: list[Any] = [each for each in code.co_positions() if each[-1]]
+    first, start = min(each[::2] for each in places)
+    last, end = max(each[1::2] for each in places)
+    lines = [each.encode() for each in linecache.getlines(code.co_filename)[first - 1 : last]]
+    source = b"".join(lines)[start : end - len(lines[-1]) or None]
+    return ast.parse(b"(%b)" % source, mode="eval")
 
 
 def _dropped(node: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:
@@ -89,7 +139,7 @@ def _value_of(name: ast.expr, names: Names) -> Any:
             with suppress(Exception):  # a property may need a request
                 return getattr(owner, name.attr)
             return None
-        return vars(owner).get(name.attr) if _is_a(owner, ModuleType) else None
+        return inspect.getattr_static(owner, name.attr, None)
     return None
 
 

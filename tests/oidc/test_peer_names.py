@@ -38,6 +38,7 @@ def test_the_documentation_has_every_name() -> None:
     [
         ("isuer", "is issuer meant?"),
         ("ISSUER-URI", "is issuer meant?"),
+        ("timeout", "idle_timeout or provider_timeout"),
         ("use_pkce", "PKCE with S256 is always used"),
         ("zzz", None),
     ],

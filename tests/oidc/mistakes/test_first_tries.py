@@ -42,6 +42,7 @@ from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import make_world, signed_in_world
 
 ALICE = DevUser("alice")
+OTHER = httpx2.ASGITransport(FastAPI())
 
 
 def settings(**changes: Any) -> OIDCSettings:
@@ -120,10 +121,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.op.record.of("TokensIssued"), "takes a class of events"),
     (lambda _: unchecked(DevProvider)(users=["alice"], clients=[]), "must be DevUser, not str"),
     (lambda _: unchecked(DevProvider)(users=[ALICE], clients=[{}]), "must be DevClient, not dict"),
-    (
-        lambda _: unchecked(DevClient)(client_id="a", redirect_uris="https://a.test"),
-        "is a list of URLs",
-    ),
+    (lambda _: unchecked(DevClient)(client_id="a", redirect_uris="b"), "is a list of URLs"),
     (lambda _: unchecked(StandardIdentity(sub="alice"))["sub"], r"read its attributes, \.sub"),
     (lambda _: a_session().claims.setdefault("cart", []), "no place for data of the application"),
     (lambda _: a_session().claims.update(cart=[]), "no place for data of the application"),
@@ -132,10 +130,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, not OIDC"),
-    (
-        lambda _: unchecked(OIDC)(settings(), session_store=Shelf()),
-        r"Shelf\.set .*str, Sealed",
-    ),
+    (lambda _: unchecked(OIDC)(settings(), session_store=Shelf()), r"Shelf\.set .*str, Sealed"),
     (lambda w: api(w).mount("/mcp", FastAPI(), tools), "app of api.mount must be FastAPI, not str"),
     (lambda w: str(a_session().tokens), "is not the text of a token"),
     (lambda _: pickle.dumps(a_session()), r"send session\.id, and call oidc\.grant"),
@@ -145,10 +140,10 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.oidc.require_role("admin", "editor"), "for several: .* not tuple"),
     (lambda w: w.oidc.require_role("admin"), "those of StandardIdentity are None: let"),
     (lambda w: w.oidc.require("admin"), "takes a function of the identity, not str"),
-    (
-        lambda w: OIDCMiddleware(w.app.router, w.oidc, exclude="/a"),
-        "exclude is a list of path pref",
-    ),
+    (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "a text, not Request; sev"),
+    (lambda w: OIDCMiddleware(w.app, w.oidc), "is added as a class"),
+    (lambda w: unchecked(OIDCMiddleware)(w.app.router, w.oidc.settings), "not OIDCSettings"),
+    (lambda w: OIDCMiddleware(w.app.router, w.oidc, exclude="/a"), "is a list of path prefixes"),
     (lambda _: unchecked(OIDC)(settings(), session_store="mysql://db"), "session_store is a text"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
     (lambda _: unchecked(OIDC)(settings(), on_event=settled), "on_event is not async"),
@@ -158,14 +153,8 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: session_for(ALICE, expire_at=1), "argument 'expire_at': is expires_at"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (lambda _: unchecked(OIDC)(settings(), session_store=MemoryStore), "class MemoryStore, not"),
-    (
-        lambda _: unchecked(OIDC)(settings(), transport=DevProvider(users=[], clients=[]).app),
-        "ASGITransport",
-    ),
-    (
-        lambda _: unchecked(OIDC)(settings(), transport=httpx2.ASGITransport(FastAPI())),
-        "give an async transport of httpx",
-    ),
+    (lambda w: unchecked(OIDC)(settings(), transport=w.op.app), "ASGITransport"),
+    (lambda _: unchecked(OIDC)(settings(), transport=OTHER), "give an async transport of httpx"),
 ]
 
 
@@ -236,13 +225,19 @@ async def test_a_login_that_another_secret_has_sealed(caplog: pytest.LogCaptureF
     assert "was sealed with another cookie_secret: all processes need the same" in caplog.text
 
 
-async def test_an_override_of_another_guard(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("overridden", "name"),
+    [(lambda oidc: oidc.require(bool), "require"), (lambda oidc: oidc.require, "oidc.require")],
+)
+async def test_an_override_of_another_guard(
+    overridden: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     world = make_world()
     world.app.get("/admin", dependencies=[Depends(world.oidc.require(bool))])(lambda: None)
-    world.app.dependency_overrides[world.oidc.require(bool)] = lambda: None
+    world.app.dependency_overrides[overridden(world.oidc)] = lambda: None
     async with world.browser() as browser:
         assert (await browser.get("/admin")).status_code == 401
-    assert "does not depend on require, which is overridden" in caplog.text
+    assert f"does not depend on {name}, which is overridden" in caplog.text
 
 
 async def test_an_override_that_returns_the_identity() -> None:
@@ -255,30 +250,68 @@ async def test_an_override_that_returns_the_identity() -> None:
             await browser.get("/csrf")
 
 
-async def test_a_predicate_that_returns_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world()
-    guard = world.oidc.require(unchecked(lambda user: None))
-    world.app.get("/admin", dependencies=[Depends(guard)])(lambda: None)
-    assert (await (await world.signed_in()).get("/admin")).status_code == 403
-    assert "predicate returned None" in caplog.text
-
-
 @pytest.mark.parametrize(
-    ("predicate", "kind"),
+    ("predicate", "status", "kind"),
     [
-        (lambda user: str(user).isdigit, "builtin_function_or_method"),
-        (lambda user: lambda: False, "function"),
-        (lambda user: (False for _ in ()), "generator"),
-        (lambda user: "False", "str"),
+        (lambda user: str(user).isdigit, 500, "builtin_function_or_method, not True or False"),
+        (lambda user: lambda: False, 500, "function, not True or False"),
+        (lambda user: (False for _ in ()), 500, "generator, not True or False"),
+        (lambda user: "False", 500, "str, not True or False"),
+        (lambda user: None, 403, "None, which is not true"),
     ],
 )
-async def test_a_predicate_that_returns_what_is_always_true(
-    predicate: Any, kind: str, caplog: pytest.LogCaptureFixture
+async def test_a_predicate_that_returns_no_truth_value(
+    predicate: Any, status: int, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
     world.app.get("/admin", dependencies=[Depends(world.oidc.require(predicate))])(lambda: None)
-    assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert f"predicate of oidc.require returned {kind}, not True or False" in caplog.text
+    assert (await (await world.signed_in()).get("/admin")).status_code == status
+    assert f"returned {kind}" in caplog.text
+
+
+class Member(BaseModel):
+    """An identity that asks a database."""
+
+    async def is_admin(self, *_: object) -> bool:
+        return False
+
+
+async def asked(user: Any) -> bool:
+    return not user
+
+
+MEMBER: Any = Member()
+is_admin: Any = asked
+
+
+async def forgets_await(user: Any) -> bool:
+    if MEMBER.is_admin(user):
+        return True
+    return not user
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        lambda user: (user.sub and is_admin(user)) or False,
+        lambda user: not MEMBER.is_admin("é"),
+        lambda user: any(is_admin(each) for each in user.roles),
+        lambda user: (
+            bool(user)  # as many do
+            and bool(user.is_admin())
+        ),
+        lambda user: True if is_admin(user) else False,  # noqa: SIM210
+        forgets_await,
+    ],
+)
+def test_a_predicate_that_tests_a_coroutine(predicate: Any) -> None:
+    def resolve(context: IdentityContext) -> Member:
+        return Member()
+
+    oidc = make_world(resolve_identity=resolve).oidc
+    oidc.require(lambda user: bool(user) and is_admin(user))
+    with pytest.raises(ConfigurationError, match=r"tests `.*is_admin\(.*`, a coroutine, which is"):
+        oidc.require(predicate)
 
 
 class WithAnything(BaseModel):

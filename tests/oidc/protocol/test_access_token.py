@@ -156,21 +156,21 @@ def test_a_plain_jwt_is_accepted_where_the_option_says_so(typ: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "said"),
     [
-        {"nonce": "n-0S6_WzA2Mj"},
-        {"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"},
-        {"c_hash": "LDktKdoQak3Pk0cnXxCltA"},
-        {"events": {}},
-        {"client_id": ABSENT, "azp": API},
-        {"client_id": API},
-        {"azp": API},
-        {"aud": [API, "program"]},
-        {"client_id": ABSENT, "azp": "app", "aud": [API, "app"]},
+        ({"nonce": "n-0S6_WzA2Mj"}, "an ID token: send the access token"),
+        ({"at_hash": "77QmUPtjPfzWtF2AnpK9RQ"}, "an ID token: send the access token"),
+        ({"c_hash": "LDktKdoQak3Pk0cnXxCltA"}, "an ID token: send the access token"),
+        ({"events": {}}, "a security event token: send the access token"),
+        ({"client_id": ABSENT, "azp": API}, "aud has the client"),
+        ({"client_id": API}, "aud has the client"),
+        ({"azp": API}, "aud has the client"),
+        ({"aud": [API, "program"]}, "aud has the client"),
+        ({"client_id": ABSENT, "azp": "app", "aud": [API, "app"]}, "aud has the client"),
     ],
 )
-def test_an_id_token_never_passes_for_a_plain_access_token(change: Changes) -> None:
-    with refused(Code.ACCESS_TOKEN_KIND, ProtocolViolation):
+def test_an_id_token_never_passes_for_a_plain_access_token(change: Changes, said: str) -> None:
+    with pytest.raises(ProtocolViolation, match=rf"^access_token\.kind: .*{said}"):
         accept(change, typ="JWT", expected=PLAIN)
     # The type `at+jwt` says what it is.
     accept({"client_id": "program", **change} if change.get("azp") else change)

@@ -459,9 +459,3 @@ async def test_a_guard_as_a_default_value_needs_depends() -> None:
     world.app.get("/api/open")(secret)
     with pytest.raises(ConfigurationError, match=r"/api/open: the guard of 'session' of .* never"):
         await start(world.app)
-
-
-def test_an_api_guard_takes_scopes_and_no_request() -> None:
-    api = make_world().oidc.api("https://app.test/api")
-    with pytest.raises(ConfigurationError, match="a scope is a text, not Request; several"):
-        api.require(Request({"type": "http"}))  # type: ignore[arg-type]

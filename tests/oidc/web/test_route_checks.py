@@ -200,18 +200,3 @@ def test_an_api_requires_its_own_scopes() -> None:
         api.require("raed")
     with pytest.raises(ConfigurationError, match="'raed' is none of the API's scopes"):
         api.protected(FastAPI(), tools={"delete": "raed"})
-
-
-async def test_scopes_for_tokens_are_read() -> None:
-    world = make_world()
-    api = world.oidc.api("https://app.test/api")
-    for guard in (api.require("read"), api.require(), api.require_user):
-        world.app.get("/api", dependencies=[Security(guard, scopes=["write"])])(lambda: None)
-    assert await start(world.app)
-
-
-async def test_the_scopes_of_an_api_may_be_letters() -> None:
-    world = make_world()
-    api = world.oidc.api("https://app.test/api", scopes={"r": "Read", "w": "Write"})
-    world.app.get("/api", dependencies=[Security(api.require(), scopes=["r", "w"])])(lambda: None)
-    assert await start(world.app)

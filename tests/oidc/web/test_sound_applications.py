@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from unittest.mock import AsyncMock
 
 import pytest
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request, Security
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse
@@ -136,6 +136,16 @@ class ByTenant(BaseRoute):
         raise NoMatchFound(name, path_params)
 
 
+def scopes_for_tokens(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+    api = oidc.api("https://app.test/api")
+    for guard in (api.require("read"), api.require(), api.require_user):
+        app.get("/api", dependencies=[Security(guard, scopes=["write"])])(ok)
+    letters = oidc.api("https://app.test/letters", scopes={"r": "Read", "w": "Write"})
+    app.get("/letters", dependencies=[Security(letters.require(), scopes=["r", "w"])])(ok)
+    app.include_router(api.router)
+    app.include_router(letters.router)
+
+
 def a_route_of_its_own_kind(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.router.routes.insert(0, ByTenant())
 
@@ -169,7 +179,7 @@ def routes_of_the_lifespan(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     [
         *(a_proxy, a_proxy_in_a_middleware, executed_code, a_mock, an_endpoint_without_a_hash),
         *(a_decorator_that_uses_the_result, a_coroutine_that_the_endpoint_awaits),
-        *(a_method_of_its_own_class, a_route_of_its_own_kind),
+        *(a_method_of_its_own_class, scopes_for_tokens, a_route_of_its_own_kind),
         *(a_callback_for_each_method, a_callback_before_the_router, routes_of_the_lifespan),
     ],
 )

@@ -145,18 +145,6 @@ async def test_pages_of_every_origin_that_may_read_what_users_read_are_told(
 
 
 @pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        (lambda app, oidc: OIDCMiddleware(app, oidc), "is added as a class"),
-        (lambda app, oidc: OIDCMiddleware(app.router, oidc.settings), "not OIDCSettings"),
-    ],
-)
-def test_the_middleware_is_a_class_and_gets_an_instance(make: Any, fault: str) -> None:
-    with pytest.raises(TypeError, match=fault):
-        make(FastAPI(), an_instance())
-
-
-@pytest.mark.parametrize(
     ("guard", "instance"),
     [
         (require_auth, "an OIDC instance"),
