@@ -97,6 +97,7 @@ class Announcer:
     def announce(
         self,
         name: EventName,
+        error: OIDCError | None = None,
         *,
         sub: str | None = None,
         session_id: str | None = None,
@@ -104,22 +105,11 @@ class Announcer:
         code: Code | None = None,
         explanation: str = "",
     ) -> None:
-        """Announce an event that happens now."""
-        now = self._clock.now()
-        self(Event(name, now, sub, session_id, sid, code, explanation))
-
-    def announce_error(
-        self,
-        name: EventName,
-        error: OIDCError,
-        *,
-        sub: str | None = None,
-        session_id: str | None = None,
-    ) -> None:
-        """Announce the refusal or failure that `error` describes, and mark `error` as announced."""
-        error.is_announced = True
-        code, explanation = error.code, error.message
-        self.announce(name, sub=sub, session_id=session_id, code=code, explanation=explanation)
+        """Announce an event that happens now: `error` describes it, and is marked as announced."""
+        if error is not None:
+            error.is_announced = True
+            code, explanation = error.code, error.message
+        self(Event(name, self._clock.now(), sub, session_id, sid, code, explanation))
 
     def __call__(self, event: Event) -> None:
         """Announce `event`. An exception of the listener is logged and has no other effect."""

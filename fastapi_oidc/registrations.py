@@ -121,7 +121,8 @@ class Registrations:
         return replace(self.fixed, party=together[0])
 
     def _make(self, settings: OIDCSettings) -> Runtime:
-        name, key = settings.name, _client_of(settings)
+        name = settings.name
+        key = _Client(name, settings.base_url, settings.issuer, settings.client_id)
         known, runtime = self._found.pop(key, (None, None))
         if runtime is None or (known is not settings and known != settings):
             runtime = self._assembly.runtime({name: settings.checked()}, name)
@@ -154,10 +155,6 @@ class _Client(NamedTuple):
     def of(self) -> str:
         """The registration in a log."""
         return f"{self.issuer} at {self.base_url}"
-
-
-def _client_of(settings: OIDCSettings) -> _Client:
-    return _Client(settings.name, settings.base_url, settings.issuer, settings.client_id)
 
 
 def _require_function(given: object) -> None:

@@ -173,7 +173,7 @@ async def complete_login(
             outcome = replace(outcome, replayed=is_replay)
         return replace(outcome, changes=used_up)
     except OIDCError as error:
-        party.announcer.announce_error(EventName.LOGIN_REFUSED, error)
+        party.announcer.announce(EventName.LOGIN_REFUSED, error)
         is_temporary = isinstance(error, ProviderError) or (
             isinstance(error, SessionError) and error.is_outage
         )
@@ -233,10 +233,10 @@ async def _redeem(party: RelyingParty, login: Login) -> LoginOutcome:
     try:
         return await _sign_in_once(party, login)
     except CodeNotSent as unsent:
-        party.announcer.announce_error(EventName.LOGIN_REFUSED, unsent.error)
+        party.announcer.announce(EventName.LOGIN_REFUSED, unsent.error)
         return LoginRefused(unsent.error, silent, may_be_retried=True)
     except OIDCError as error:
-        party.announcer.announce_error(EventName.LOGIN_REFUSED, error)
+        party.announcer.announce(EventName.LOGIN_REFUSED, error)
         return LoginRefused(error, silent)
     except Exception as error:
         explanation = f"the application raised {type(error).__name__}"

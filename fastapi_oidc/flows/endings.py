@@ -78,7 +78,7 @@ class Endings:
         id, ends = ending.id, ending.expires_at
 
         def announce_failure(error: SessionError) -> None:
-            announcer.announce_error(EventName.SESSION_NOT_REMOVED, error, session_id=id)
+            announcer.announce(EventName.SESSION_NOT_REMOVED, error, session_id=id)
             ending.tried.set()
 
         try:

@@ -115,17 +115,11 @@ def _transaction(
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         acr_values=_words(options.acr_values),
-        scope=_scope(options),
+        scope=None if options.scope is None else with_openid(_words(options.scope)),
         steps_up=options.steps_up,
         silent=options.silent,
         previous=previous,
     )
-
-
-def _scope(options: LoginOptions) -> tuple[str, ...] | None:
-    if options.scope is None:
-        return None
-    return with_openid(_words(options.scope))
 
 
 def _words(values: str | Sequence[str]) -> tuple[str, ...]:

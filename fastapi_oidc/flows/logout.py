@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from fastapi_oidc.flows.revocation import (
     revoke_tokens,
 )
 from fastapi_oidc.flows.sessions import require_endings
+from fastapi_oidc.protocol.encoding import is_same
 from fastapi_oidc.protocol.logout import (
     EndSessionRequest,
     ExpectedLogout,
@@ -75,7 +75,8 @@ async def begin_logout(
     try:
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
             if options.local:
-                await _revoke_locally(party, session)
+                if session is not None and party.settings.revoke_on_local_logout:
+                    await revoke_tokens(party, session)
                 return here
             there = await _at_provider(party, session, return_to, logged_out_url)
             return there or here
@@ -97,7 +98,7 @@ def complete_logout(
     """
     pending = party.logouts.find(cookies, now=party.clock.now())
     states = parameters.get("state", ())
-    if pending is None or len(states) != 1 or not _equal(states[0], pending.state):
+    if pending is None or len(states) != 1 or not is_same(states[0], pending.state):
         party.sessions.announcer.announce(EventName.LOGOUT_RETURN_REFUSED)
         return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
     party.sessions.announcer.announce(EventName.LOGOUT_RETURNED)
@@ -120,11 +121,6 @@ async def _end_session(
     return None if serving is None else session
 
 
-async def _revoke_locally(party: RelyingParty, session: AnySession | None) -> None:
-    if session is not None and party.settings.revoke_on_local_logout:
-        await revoke_tokens(party, session)
-
-
 async def _at_provider(
     party: RelyingParty,
     session: AnySession | None,
@@ -136,8 +132,9 @@ async def _at_provider(
     revoked = session is not None and await revoke_tokens(party, session)
     if metadata.end_session_endpoint is None:
         return None
-    if session is not None and not revoked:
-        await _require_reachable(party)
+    if session is not None and not revoked and not await party.provider.is_reachable():
+        # The browser would only show an error.
+        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
     chosen = party.settings.post_logout_redirect_uri
     post_logout_redirect_uri = {"route": logged_out_url, "none": None}.get(chosen, chosen)
     pending = PendingLogout(
@@ -151,16 +148,6 @@ async def _at_provider(
     )
     changes = (party.logouts.begun(pending),) if post_logout_redirect_uri else ()
     return Redirection(request.url(metadata.end_session_endpoint), changes)
-
-
-async def _require_reachable(party: RelyingParty) -> None:
-    """Raise ProviderError if the provider is down: the browser would only show an error."""
-    if not await party.provider.is_reachable():
-        raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
 
 
 async def accept_back_channel_logout(

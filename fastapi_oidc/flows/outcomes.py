@@ -149,7 +149,7 @@ class Refreshes:
         postponed = Postponed(session.generation, pause, now + pause, error.message, refusals)
         self._pauses.set(session.id, postponed, expires_at=session.last_end)
         name = EventName.SESSION_REFRESH_POSTPONED
-        announcer.announce_error(name, error, sub=session.sub, session_id=session.id)
+        announcer.announce(name, error, sub=session.sub, session_id=session.id)
         return replace(postponed, is_announced=True)
 
     def _last(self, session: AnySession) -> Postponed | None:

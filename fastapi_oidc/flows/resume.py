@@ -182,7 +182,7 @@ async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes
             case SignedOut():
                 return party.sessions.clearing()
     except SessionError as error:
-        party.sessions.announcer.announce_error(EventName.SESSION_COOKIE_WITHHELD, error)
+        party.sessions.announcer.announce(EventName.SESSION_COOKIE_WITHHELD, error)
         return ()
 
 

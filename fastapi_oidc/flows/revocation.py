@@ -242,11 +242,9 @@ async def revoke_access_token(party: RelyingParty, session: AnySession, token: I
 
 def announce_failure(party: RelyingParty, session: AnySession | None, error: Exception) -> None:
     """Announce that the provider was not informed of the session's end."""
-    name, id = EventName.LOGOUT_REVOCATION_FAILED, None if session is None else session.id
-    if isinstance(error, OIDCError):
-        party.announcer.announce_error(name, error, session_id=id)
-    else:
-        party.announcer.announce(name, session_id=id)
+    known = error if isinstance(error, OIDCError) else None
+    id = None if session is None else session.id
+    party.announcer.announce(EventName.LOGOUT_REVOCATION_FAILED, known, session_id=id)
 
 
 def token_key(session_id: str, api: DownstreamAPI, actor: str = "") -> str:

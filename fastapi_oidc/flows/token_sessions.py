@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import (
@@ -30,11 +30,9 @@ from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
-    NO_NONCE,
     Authentication,
     Expected,
     IdToken,
-    NoNonce,
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.token import TokenResponse
@@ -267,7 +265,7 @@ async def apply_callbacks(
         try:
             return party.sessions.prepare(whole)
         except (ConfigurationError, CookieTooLarge) as error:
-            party.announcer.announce_error(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
+            party.announcer.announce(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
         tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
         small = resolved.model_copy(
             update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
@@ -285,7 +283,7 @@ async def _accept_id_token(
     if response.id_token is None:
         return None
     verified = await _verify(party, response.id_token, answer.received_at)
-    expected = expected_of(party, response, verified, NO_NONCE)
+    expected = expected_of(party, response, verified, nonce=None)
     original = Authentication(
         iss=session.issuer,
         sub=session.sub,
@@ -303,7 +301,7 @@ def expected_of(
     party: RelyingParty,
     response: TokenResponse,
     verified: VerifiedToken,
-    nonce: str | Literal[NoNonce.NO_NONCE],
+    nonce: str | None,
 ) -> Expected:
     """What every ID token of this registration must match."""
     return Expected(
@@ -343,5 +341,5 @@ async def _user_info(
     except OIDCError as error:
         if error.code is Code.USERINFO_SUBJECT:
             raise
-        party.announcer.announce_error(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
+        party.announcer.announce(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
         return None

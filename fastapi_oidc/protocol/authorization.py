@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.encoding import encode_base64url
+from fastapi_oidc.protocol.encoding import encode_base64url, is_same
 from fastapi_oidc.protocol.refusal import cleaned, shown
 from fastapi_oidc.protocol.urls import with_query, written
 
@@ -202,7 +201,7 @@ def _single(parameters: Parameters, name: str) -> str | None:
 def _require_state(answered: str | None, sent: str) -> None:
     if not answered:
         raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISSING)
-    if not hmac.compare_digest(_octets(answered), _octets(sent)):
+    if not is_same(answered, sent):
         raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISMATCH)
 
 
@@ -228,10 +227,6 @@ def _session_state(value: str | None) -> str | None:
     if value and _VISIBLE_ASCII.fullmatch(value) and " " not in value:
         return value
     return None
-
-
-def _octets(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def code_challenge(code_verifier: str) -> str:

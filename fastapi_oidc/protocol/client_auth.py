@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from urllib.parse import quote_plus
 
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
@@ -14,13 +13,6 @@ from fastapi_oidc.protocol.jose.sign import Signer
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_LIFETIME = 60
 """Seconds for which a client assertion is valid."""
-
-
-class AssertionTimes(NamedTuple):
-    """The unique values of an assertion: the current second and a new random `jti`."""
-
-    now: int
-    jti: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +36,12 @@ class ClientAuthentication:
     signer: Signer | None = None
 
     def apply(
-        self, form: Mapping[str, str], *, assertion: AssertionTimes, audience: str
+        self, form: Mapping[str, str], *, audience: str, now: int, jti: str
     ) -> AuthenticatedForm:
-        """`form` with the client's credentials; `audience` names the OP in an assertion."""
+        """`form` with the client's credentials.
+
+        An assertion names the OP as its `audience`, the current second and a new random `jti`.
+        """
         if self.method == "client_secret_basic":
             return AuthenticatedForm({"Authorization": self._basic()}, dict(form))
         # Alone with `none`, or where a certificate proves it (RFC 8705 2).
@@ -55,7 +50,7 @@ class ClientAuthentication:
             credentials["client_secret"] = self.client_secret
         elif self.signer is not None:
             credentials["client_assertion_type"] = ASSERTION_TYPE
-            credentials["client_assertion"] = self._assertion(self.signer, assertion, audience)
+            credentials["client_assertion"] = self._assertion(self.signer, audience, now, jti)
         return AuthenticatedForm({}, {**form, **credentials})
 
     def _basic(self) -> str:
@@ -63,15 +58,15 @@ class ClientAuthentication:
         credentials = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}"
         return f"Basic {b64encode(credentials.encode('ascii')).decode('ascii')}"
 
-    def _assertion(self, signer: Signer, times: AssertionTimes, audience: str) -> str:
+    def _assertion(self, signer: Signer, audience: str, now: int, jti: str) -> str:
         """A JWT for `audience` alone, valid for 60 seconds (RFC 7523 3)."""
         claims = {
             "iss": self.client_id,
             "sub": self.client_id,
             "aud": audience,
-            "jti": times.jti,
-            "iat": times.now,
-            "exp": times.now + ASSERTION_LIFETIME,
+            "jti": jti,
+            "iat": now,
+            "exp": now + ASSERTION_LIFETIME,
         }
         return signer.sign(claims, typ="client-authentication+jwt")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
@@ -59,6 +60,11 @@ def parse_json_object(text: bytes, *, max_bytes: int = MAX_BYTES) -> Claims:
 _OCTETS: Any = TypeAdapter(
     bytes, config=ConfigDict(val_json_bytes="base64", hide_input_in_errors=True)
 ).validator
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two texts are the same, compared in constant time."""
+    return hmac.compare_digest(*(each.encode("utf-8", "surrogatepass") for each in (one, other)))
 
 
 def encode_base64url(octets: bytes) -> str:

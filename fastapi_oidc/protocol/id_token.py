@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final, Literal
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
@@ -20,35 +17,27 @@ from fastapi_oidc.protocol.claims import (
     require_not_expired,
     require_subject,
 )
-from fastapi_oidc.protocol.encoding import Claims, encode_base64url
+from fastapi_oidc.protocol.encoding import Claims, encode_base64url, is_same
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
-
-
-class NoNonce(Enum):
-    """Marks a request without a nonce explicitly."""
-
-    NO_NONCE = "no nonce was sent"
-
-
-NO_NONCE: Final = NoNonce.NO_NONCE
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The values that an ID token must match.
 
-    `algorithm` is the algorithm of its verified signature. `max_age` is in seconds, None if the
-    request had none. `acr_values` are the accepted classes. `trusted_audiences` are additional
-    audiences. `tenants` are the allowed tenants of a shared `issuer`.
+    `algorithm` is the algorithm of its verified signature. `nonce` is that of a login, None for a
+    refresh. `max_age` is in seconds, None if the request had none. `acr_values` are the accepted
+    classes. `trusted_audiences` are additional audiences. `tenants` are the allowed tenants of a
+    shared `issuer`.
     """
 
     issuer: str
     client_id: str
     algorithm: str
-    nonce: str | Literal[NoNonce.NO_NONCE]
-    access_token: str | None = field(default=None, repr=False)
+    nonce: str | None
+    access_token: str = field(repr=False)
     trusted_audiences: frozenset[str] = frozenset()
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
@@ -151,12 +140,9 @@ def require_authorized_party(claims: Claims, client_id: str) -> str | None:
     return azp
 
 
-def require_nonce(nonce: str | None, sent: str | Literal[NoNonce.NO_NONCE]) -> None:
-    """Require the nonce that was sent, and none if none was sent (rule 11)."""
-    if isinstance(sent, NoNonce):
-        if nonce is not None:
-            raise ProtocolViolation(Code.ID_TOKEN_NONCE, "a nonce that was not sent")
-    elif nonce is None or not _equal(nonce, sent):
+def require_nonce(nonce: str | None, sent: str | None) -> None:
+    """Require the nonce that was sent with the login (rule 11)."""
+    if nonce is None or sent is None or not is_same(nonce, sent):
         raise ProtocolViolation(Code.ID_TOKEN_NONCE, "nonce is not the one that was sent")
 
 
@@ -165,9 +151,7 @@ def require_access_token_hash(claims: Claims, expected: Expected) -> None:
     at_hash = optional_string(claims, "at_hash", Code.ID_TOKEN_ACCESS_TOKEN_HASH)
     if at_hash is None:
         return
-    if expected.access_token is None:
-        raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "at_hash without access token")
-    if not _equal(at_hash, access_token_hash(expected.access_token, expected.algorithm)):
+    if not is_same(at_hash, access_token_hash(expected.access_token, expected.algorithm)):
         raise ProtocolViolation(Code.ID_TOKEN_ACCESS_TOKEN_HASH, "at_hash of another access token")
 
 
@@ -215,10 +199,6 @@ def require_same_authentication(id_token: IdToken, original: Authentication) -> 
         id_token.auth_time != original.auth_time
     ):
         raise ProtocolViolation(Code.ID_TOKEN_AUTH_TIME, "auth_time changed with the refresh")
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
 
 
 def access_token_hash(access_token: str, algorithm: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -13,6 +13,11 @@ from fastapi_oidc.protocol.id_token import is_recent
 from fastapi_oidc.protocol.urls import written
 
 _ACR_VALUE = re.compile(r"[!#-\[\]-~]{1,255}")
+
+
+def challenge(scheme: str, members: Mapping[str, str]) -> str:
+    """A challenge of `WWW-Authenticate` with quoted members (RFC 9110 11.6.1)."""
+    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in members.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class StepUp:
     def challenge(self) -> str:
         """The value of `WWW-Authenticate` (RFC 9470 3)."""
         members = {"error": "insufficient_user_authentication", **self.parameters()}
-        return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in members.items())
+        return challenge("Bearer", members)
 
 
 def together(requirements: Iterable[StepUp]) -> StepUp | None:

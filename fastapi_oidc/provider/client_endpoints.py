@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.client_auth import AssertionTimes, ClientAuthentication
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
@@ -129,8 +129,9 @@ class AuthenticatedRequests:
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
         authenticated = client.apply(
             dict(form),
-            assertion=AssertionTimes(now=self._clock.now(), jti=secrets.token_urlsafe(24)),
             audience=audiences[self._registration.assertion_audience],
+            now=self._clock.now(),
+            jti=secrets.token_urlsafe(24),
         )
         # To remove from the OP's error messages.
         sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]

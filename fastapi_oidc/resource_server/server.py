@@ -69,16 +69,12 @@ class Introspections:
         asked_at = self._clock.now()
         await self.require_endpoint()
         response = await self._provider.introspect(token)
-        responses = self._active if is_active(response) else self._inactive
-        responses.set(key, response, expires_at=self._usable_until(response, asked_at))
-        return response
-
-    def _usable_until(self, response: Claims, asked_at: int) -> int:
-        if not is_active(response):
-            return asked_at + min(INACTIVE_LIFETIME, self._lifetime)
-        exp = response.get("exp")
+        exp, responses = response.get("exp"), self._active
         ends = int(exp) if isinstance(exp, int | float) else asked_at
-        return min(asked_at + self._lifetime, ends)
+        if not is_active(response):
+            responses, ends = self._inactive, asked_at + INACTIVE_LIFETIME
+        responses.set(key, response, expires_at=min(asked_at + self._lifetime, ends))
+        return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from fastapi_oidc.codes import ANSWERS, PublicAnswer
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
+from fastapi_oidc.protocol.step_up import challenge
 from fastapi_oidc.resource_server import PresentedToken
 from fastapi_oidc.resource_server.token import Permission
 from fastapi_oidc.web.context import RequestContext
@@ -95,17 +96,13 @@ class Challenger:
         if scheme == "DPoP" or self.dpop_required:
             return self._challenge("DPoP", members | algorithms)
         bearer = self._challenge("Bearer", members)
-        return bearer if "error" in members else f"{bearer}, {_written('DPoP', algorithms)}"
+        return bearer if "error" in members else f"{bearer}, {challenge('DPoP', algorithms)}"
 
     def _challenge(self, scheme: Scheme, members: dict[str, str]) -> str:
         members = {"realm": self.realm} | members
         if self.resource_metadata is not None:
             members["resource_metadata"] = self.resource_metadata
-        return _written(scheme, members)
-
-
-def _written(scheme: Scheme, members: dict[str, str]) -> str:
-    return f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in members.items())
+        return challenge(scheme, members)
 
 
 def _error_of(cause: OIDCError) -> dict[str, str]:

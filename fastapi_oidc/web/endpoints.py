@@ -158,7 +158,7 @@ class Endpoints(Serving[Identity, RequestData]):
             form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
         except OIDCError as error:
-            party.announcer.announce_error(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
+            party.announcer.announce(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
             content = {"error": "invalid_request", "error_description": str(error.code)}
             return JSONResponse(content, 400, headers=NO_STORE | help_of(error.code))
         return Response(status_code=200, headers=NO_STORE)
@@ -333,7 +333,7 @@ class Endpoints(Serving[Identity, RequestData]):
             query = query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
             await accept_front_channel_logout(party, query)
         except OIDCError as error:
-            party.announcer.announce_error(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
+            party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
             raise
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"

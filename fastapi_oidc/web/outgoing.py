@@ -177,7 +177,7 @@ def _of_session(
 
     async def token(needed: Needed) -> IssuedToken:
         holder = _request_of(runtime.engine, session.id) or elsewhere
-        with Owning(runtime.name):
+        with Owning(runtime.engine.name):
             return await runtime.engine.grants.token(session.id, holder, api, needed)
 
     return token

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final
 
-from starlette.datastructures import URLPath
 from starlette.requests import HTTPConnection
 from starlette.routing import NoMatchFound
 from starlette.types import Scope
@@ -60,14 +59,6 @@ class Role(StrEnum):
         return ("GET",)
 
 
-class Application(Protocol):
-    """The app in which the middleware runs."""
-
-    def url_path_for(self, name: str, /, **path_params: str) -> URLPath:
-        """The path of the route with this name."""
-        ...
-
-
 def origin_of(connection: HTTPConnection) -> str:
     """The scheme and host of a request; raises ProtocolViolation without a usable host."""
     try:
@@ -118,7 +109,7 @@ class OwnRoutes:
         self._exact: frozenset[str] = frozenset()
         self._open: list[list[str]] = []
 
-    def read(self, app: Application) -> OwnRoutes:
+    def read(self, app: Any) -> OwnRoutes:
         """Read the paths of the routes in the app."""
         found = {role: path_of(app, role.route_name(self._instance)) for role in Role}
         self.by_role = {role: path for role, path in found.items() if path is not None}
@@ -146,9 +137,9 @@ class OwnRoutes:
         return bool(self._excluded) and f"{path}/".startswith(self._excluded)
 
 
-def path_of(app: Application, name: str) -> str | None:
+def path_of(app: Any, name: str) -> str | None:
     """The path of the route `name` in an app, a mount or a router; None without the route."""
     for parameters in ({}, {REGISTRATION: _ANY}):
         with suppress(NoMatchFound):
-            return app.url_path_for(name, **parameters)
+            return str(app.url_path_for(name, **parameters))
     return None

@@ -127,11 +127,6 @@ class Runtime:
     cookie: bytes
     """The name of the session cookie."""
 
-    @property
-    def name(self) -> str:
-        """The instance's name."""
-        return self.engine.name
-
 
 class Registrations(Protocol):
     """The registrations of an `OIDC` instance: one, several, or those that a function finds."""

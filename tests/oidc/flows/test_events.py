@@ -64,7 +64,7 @@ def test_line_of_the_log_has_no_line_break(caplog: pytest.LogCaptureFixture) -> 
 def test_refusal_has_what_its_error_says() -> None:
     error = SessionError(Code.SESSION_EXPIRED, "it is over", seconds=7)
     events: list[Event] = []
-    Announcer(Clock(read=lambda: AT), events.append).announce_error(EventName.SESSION_ENDED, error)
+    Announcer(Clock(read=lambda: AT), events.append).announce(EventName.SESSION_ENDED, error)
     assert [(event.at, event.code, event.explanation) for event in events] == [
         (AT, Code.SESSION_EXPIRED, "it is over (seconds=7)")
     ]

@@ -5,7 +5,6 @@ import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.client_auth import (
-    AssertionTimes,
     AuthenticatedForm,
     client_authentication,
 )
@@ -30,7 +29,7 @@ def authenticated(
         algorithm=algorithm,
         key_id="key-1" if key else None,
     )
-    return chosen.apply(FORM, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+    return chosen.apply(FORM, audience=ISSUER, now=NOW, jti="jti-1")
 
 
 @pytest.mark.parametrize("method", ["none", "tls_client_auth", "self_signed_tls_client_auth"])
@@ -55,7 +54,7 @@ def test_the_example_of_rfc_6749_2_3_1() -> None:
         client_secret="7Fjfp0ZBr1KtDRbnfVdmIw",
         private_key=None,
     )
-    request = chosen.apply({}, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+    request = chosen.apply({}, audience=ISSUER, now=NOW, jti="jti-1")
     assert request.headers == {
         "Authorization": "Basic czZCaGRSa3F0Mzo3RmpmcDBaQnIxS3REUmJuZlZkbUl3"
     }
@@ -150,6 +149,6 @@ def test_a_private_jwk_brings_its_own_name() -> None:
     chosen = client_authentication(
         "private_key_jwt", client_id=CLIENT_ID, client_secret=None, private_key=jwk
     )
-    request = chosen.apply(FORM, assertion=AssertionTimes(NOW, "jti-1"), audience=ISSUER)
+    request = chosen.apply(FORM, audience=ISSUER, now=NOW, jti="jti-1")
     token = CompactJWS.parse(request.form["client_assertion"])
     assert (token.algorithm, token.kid) == ("ES256", "ec-1")

@@ -5,7 +5,7 @@ import pytest
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.id_token import NO_NONCE, IdToken, accept_id_token
+from fastapi_oidc.protocol.id_token import IdToken, accept_id_token
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,
@@ -144,16 +144,15 @@ def test_an_audience_is_trusted_only_when_listed() -> None:
         accept_id_token(VALID, replace(EXPECTED, trusted_audiences=frozenset()), AT)
 
 
-def test_a_nonce_that_was_not_sent_is_refused() -> None:
+@pytest.mark.parametrize("nonce", ["nonce-1", ABSENT])
+def test_no_login_is_without_a_nonce(nonce: JSON) -> None:
     with refused(Code.ID_TOKEN_NONCE, ProtocolViolation):
-        accept_id_token(VALID, replace(EXPECTED, nonce=NO_NONCE), AT)
-    accept_id_token(changed(VALID, {"nonce": ABSENT}), replace(EXPECTED, nonce=NO_NONCE), AT)
+        accept_id_token(changed(VALID, {"nonce": nonce}), replace(EXPECTED, nonce=None), AT)
 
 
 def test_at_hash_belongs_to_the_access_token() -> None:
-    for other in ("access-2", None):
-        with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
-            accept_id_token(VALID, replace(EXPECTED, access_token=other), AT)
+    with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
+        accept_id_token(VALID, replace(EXPECTED, access_token="access-2"), AT)
 
 
 def test_at_hash_fails_closed_for_an_unknown_algorithm() -> None:

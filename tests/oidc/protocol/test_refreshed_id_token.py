@@ -7,7 +7,6 @@ from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.encoding import JSON, Claims
 from fastapi_oidc.protocol.id_token import (
-    NO_NONCE,
     Authentication,
     IdToken,
     accept_refreshed_id_token,
@@ -38,7 +37,7 @@ ORIGINAL = Authentication(
     auth_time=NOW - 60,
     nonce="nonce-1",
 )
-EXPECTED = replace(AT_LOGIN, nonce=NO_NONCE, max_age=None)
+EXPECTED = replace(AT_LOGIN, nonce=None, max_age=None)
 VALID = changed(LOGIN, {"nonce": ABSENT})
 
 
