@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from generated_vmm._generated import models
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
-from generated_vmm.transport.calls import levels_to_caller
+from generated_vmm.transport.calls import warn_caller
 
 _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """The paths of calls that each monitor has accepted, with the fields of what may be wrong."""
@@ -27,10 +28,10 @@ _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 _HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-def warn_of_mistakes(call: Operation[object], owner: Owner) -> None:
+def tell(call: Operation[object], mistake: str) -> None:
     """A RuntimeWarning for the line that called the client, if something is wrong."""
-    if text := _mistake_in(call, owner):
-        warnings.warn(f"{call}: {text}", RuntimeWarning, stacklevel=levels_to_caller())
+    if mistake:
+        warn_caller(f"{call}: {mistake}")
 
 
 def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
@@ -41,16 +42,28 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
     _ACCEPTED.setdefault(owner, {})[call.path] = body
     tap = str(body.get("host_dev_name", ""))
     if "netns" not in owner.place.settings and _is_made(tap):
-        text = f"there was no tap {tap!r}: the monitor has made one, which leads nowhere"
-        warnings.warn(f"{call}: {text}", RuntimeWarning, stacklevel=levels_to_caller())
+        tell(call, f"there was no tap {tap!r}: the monitor has made one, which leads nowhere")
 
 
-def _mistake_in(call: Operation[object], owner: Owner) -> str:
+def note_loaded(shown: models.FullVmConfiguration, owner: Owner) -> list[dict[str, Any]]:
+    """Remembers the disks of a snapshot that a monitor has loaded, and returns them."""
+    drives = {f"/drives/{each.drive_id}": each.model_dump() for each in shown.drives or []}
+    memory = {f"/pmem/{each.id}": each.model_dump() for each in shown.pmem or []}
+    _ACCEPTED.setdefault(owner, {}).update(drives | memory)
+    return [*drives.values(), *memory.values()]
+
+
+def disks_in(call: Operation[object], owner: Owner) -> list[dict[str, Any]]:
+    """The disk that a call gives its monitor, if it does."""
+    body = _body_of(call, owner) if call.path.startswith(_DISKS) else {}
+    return [body] if body.get("path_on_host") else []
+
+
+def mistake_in(call: Operation[object], owner: Owner) -> str:
+    """What is wrong with a call, besides the files of disks; empty if nothing is."""
     body, known = _body_of(call, owner), _ACCEPTED.get(owner, {})
     if (size := _least_bandwidth(body)) < _SECTOR:
         return f"a bandwidth's size is in bytes, and refill_time in milliseconds: {size} is too few"
-    if call.path.startswith(_DISKS) and body.get("path_on_host"):
-        return _mistake_of_disk(body, owner)
     if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
         return f"mem_size_mib={size} is more than the {_HOST_MIB} MiB of this host"
     has_metadata = "/mmds" in known or "metadata" in owner.place.settings
@@ -95,6 +108,11 @@ def mistake_of_format(file: Path, *, is_root: bool) -> str:
                 remedy = f"{name} -d" if begin in _PACKERS else "qemu-img convert -O raw"
                 return f"{file} has the format {name}, but guests get raw disks: {remedy}"
     return ""
+
+
+def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner) -> str:
+    """What is wrong with the files of disks; a file system of a network may keep it waiting."""
+    return next(filter(None, (_mistake_of_disk(each, owner) for each in disks)), "")
 
 
 def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:

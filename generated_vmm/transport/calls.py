@@ -157,8 +157,7 @@ class CallSettings:
     def check(self, operation: Operation[object]) -> None:
         """A RuntimeWarning for a likely mistake; VmmRequestTooLarge if the body is too large."""
         if advice := self.advise(operation):
-            message = f"{operation}: {advice}"
-            warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
+            warn_caller(f"{operation}: {advice}")
         size = len(operation.body or b"")
         if size > self.max_body_bytes:
             what = f"the body has {size} bytes, the limit is {self.max_body_bytes}; {NOT_SENT}"
@@ -242,23 +241,22 @@ def _json_object(text: str) -> dict[str, object]:
 def warn_of_deprecation(operation: Operation[object]) -> None:
     """A VmmDeprecationWarning for the line that called the client."""
     message = f"{operation}: the monitor says that this call uses something deprecated"
-    warnings.warn(message, VmmDeprecationWarning, stacklevel=levels_to_caller())
+    warn_caller(message, VmmDeprecationWarning)
 
 
 def warn_of_stopped_loop() -> None:
     """A RuntimeWarning for the line that called a sync client in an async function."""
-    message = (
+    warn_caller(
         "this call stops the event loop of its thread until the response comes: "
         "use the async class, or another thread (in FastAPI, a `def` endpoint)"
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
 
 
-def levels_to_caller() -> int:
-    """The stacklevel for `warnings.warn` in the function above: the first frame of the caller."""
+def warn_caller(message: str, kind: type[Warning] = RuntimeWarning) -> None:
+    """A warning for the line that called this package."""
     levels = 1
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):
         frame = frame.f_back
         levels += 1
-    return levels
+    warnings.warn(message, kind, stacklevel=levels)

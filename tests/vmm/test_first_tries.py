@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +28,8 @@ from generated_vmm import (
 )
 from generated_vmm.guest import AsyncGuest, Guest, GuestMachineError
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
-from generated_vmm.process import JailedMonitor, MonitorStartError
+from generated_vmm.process import JailedMonitor, MonitorStartError, mistakes
+from generated_vmm.process._async import client
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.codegen.descriptions import ROOT
 
@@ -199,6 +201,37 @@ def test_two_guests_that_write_to_one_disk(
         give(second, "link", is_read_only=True)
 
 
+def test_a_snapshot_with_a_disk_that_another_guest_writes_to(
+    simulated: Monitor, folder: Path
+) -> None:
+    (folder / "disk").touch()
+    simulated.client.boot(sys.executable, folder / "disk")
+    simulated.client.pause()
+    files: Any = {"snapshot_path": folder / "state", "mem_file_path": folder / "memory"}
+    simulated.client.snapshot.create(files)
+    backend = {"backend_type": "File", "backend_path": folder / "memory"}
+    load: Any = {"snapshot_path": folder / "state", "mem_backend": backend}
+    with Monitor(KIND) as second, pytest.warns(RuntimeWarning, match="has .*disk too") as caught:
+        second.client.snapshot.load(load)
+    assert [warning.filename for warning in caught] == [__file__]
+    simulated.stop()
+    with Monitor(KIND) as last:
+        last.client.snapshot.load(load)
+
+
+async def test_a_disk_that_does_not_respond_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    returned, looks = threading.Event(), list[bool]()
+    monkeypatch.setattr(mistakes, "regular", lambda _: looks.append(returned.wait(20)))
+    monkeypatch.setattr(client, "LONGEST_LOOK", 0.01)
+    (tmp_path / "disk").touch()
+    async with AsyncMonitor(KIND) as monitor:
+        await monitor.client.drive("a").set(path_on_host=tmp_path / "disk", is_root_device=True)
+        assert looks == []
+        returned.set()
+
+
 def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:
     simulated.client.mmds.set({})
     with pytest.warns(RuntimeWarning, match=r"call mmds.config.set\(...\) before the start$"):
@@ -319,14 +352,6 @@ def test_a_field_of_another_name_is_told_the_names() -> None:
         "PartialMachineConfiguration has cpu_template, smt, mem_size_mib"
         in caught.value.__notes__[0]
     )
-
-
-@pytest.mark.parametrize("files", ["/srv/images", b"/srv/images", Path("/srv/images")])
-def test_one_path_as_the_files_that_machines_may_use_allows_nothing(
-    files: Any, tmp_path: Path
-) -> None:
-    with pytest.raises(TypeError, match="files is a list of files and folders"):
-        Machines(tmp_path / "machines", files=files)
 
 
 @pytest.mark.parametrize("definition", [{}, FullVmConfiguration(), "web"])

@@ -87,6 +87,10 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: path().write_bytes(b"", mode="0644"), ValueError, "mode is '0644'; .* as 0o644"),
     (lambda: any_of(Guest)("/s").wait_until_ready(HOUR), ValueError, "a number of seconds"),
     (lambda: any_of(Machines)(".", firecracker="/f"), TypeError, "'firecracker'.*are binary, "),
+    *(
+        (lambda path=path: any_of(Machines)(".", files=path), TypeError, "files is a list of files")
+        for path in ("/srv", b"/srv", Path("/srv"))
+    ),
     (lambda: any_of(Machines)(".").get(Path("web")), ValueError, "the id of a machine, such as"),
     (lambda: any_of(Machines)(".", grace=HOUR), ValueError, "grace is datetime.* of seconds"),
 ]

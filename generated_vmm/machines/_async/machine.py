@@ -38,7 +38,7 @@ from generated_vmm.machines.records import (
 from generated_vmm.misuse import Told, require_kind
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
-from generated_vmm.transport.calls import levels_to_caller
+from generated_vmm.transport.calls import warn_caller
 
 STORED = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
@@ -91,11 +91,10 @@ class AsyncMachine(Told):
         """A RuntimeWarning for the line that starts a machine without the caller's change."""
         if self._is_given_changed():
             self._given = None
-            message = (
+            warn_caller(
                 f"machine.definition is a copy: what was changed in that of {self.name} is not "
                 f"stored. Keep it in a variable, and pass it to machine.edit(...)"
             )
-            warnings.warn(message, RuntimeWarning, stacklevel=levels_to_caller())
 
     @property
     def end(self) -> End | None:

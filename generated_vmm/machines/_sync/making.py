@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Collection
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from generated_vmm.machines.files import copy_file, require_whole_disks, take_ov
 from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.process import JailedMonitor
 from generated_vmm.process.mistakes import is_root, mistake_of_format
-from generated_vmm.transport.calls import levels_to_caller
+from generated_vmm.transport.calls import warn_caller
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"
@@ -47,7 +46,7 @@ def copy_disks(run: Run, definition: Definition, known: Collection[str] | None) 
         file, root = folder / disk.path, is_root(dict(disk.device))
         mistake = in_thread(mistake_of_format, file, is_root=root)
         if mistake and disk.path not in (known or ()):
-            warnings.warn(mistake, RuntimeWarning, stacklevel=levels_to_caller())
+            warn_caller(mistake)
     for disk in copied:
         source = run.control.options.require_allowed(disk.path)
         in_thread(copy_file, source, folder / paths[disk.id])

@@ -46,8 +46,11 @@ async def until(
         raise
 
 
-async def in_own_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call in another thread; an interruption is raised once it has ended."""
+async def in_own_thread(call: Callable[[], Result], seconds: float | None = None) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended.
+
+    Raises TimeoutError if it has not ended within `seconds`.
+    """
     work: Future[Result] = Future()
     changing = Broadcast()
     try:
@@ -57,7 +60,7 @@ async def in_own_thread(call: Callable[[], Result]) -> Result:
             work.cancel()
             await until(changing, work.done)
             raise
-        await until(changing, work.done)
+        await until(changing, work.done, seconds)
         return work.result()
     finally:
         del work  # this frame is one of its error's

@@ -8,12 +8,14 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from generated_vmm._generated import operations
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
-from generated_vmm.process._sync.waiting import wait_for
-from generated_vmm.process.mistakes import note_accepted, warn_of_mistakes
+from generated_vmm.process import mistakes
+from generated_vmm.process._sync.waiting import in_own_thread, wait_for
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -27,6 +29,7 @@ from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
+LONGEST_LOOK = 2.0  # seconds for the files of disks, which may be on a server that has gone
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 IN_JAIL = {
     "No such file": "{} does not exist: paths are those inside of the jail, as "
@@ -62,17 +65,36 @@ class MonitorChannel(UnixChannel):
         return answer
 
     def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        warn_of_mistakes(operation, self._owner)
+        deadline = deadline_after(seconds)
+        mistakes.tell(operation, mistakes.mistake_in(operation, self._owner))
+        self._look_at(operation, mistakes.disks_in(operation, self._owner))
+        left = None if seconds is None else deadline - time.monotonic()
         try:
-            answer = super().exchange(operation, seconds)
+            answer = super().exchange(operation, left)
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     wait_for(self._owner, self._owner.is_over, LONGEST_END)
                     raise self._owner.exited() from failed.__cause__
             raise
-        note_accepted(operation, answer.status_code, self._owner)
+        mistakes.note_accepted(operation, answer.status_code, self._owner)
+        if operation.path == "/snapshot/load" and answer.status_code < 300:
+            self._look_at_loaded(operation, deadline)
         return answer
+
+    def _look_at_loaded(self, operation: Operation[object], deadline: float) -> None:
+        """Asks the monitor for the disks of a snapshot; without an answer nothing is wrong."""
+        shown = operations.get_export_vm_config()
+        with contextlib.suppress(CallFailed, ValueError):
+            answer = super().exchange(shown, deadline - time.monotonic())
+            loaded = mistakes.note_loaded(shown.read(answer.content), self._owner)
+            self._look_at(operation, loaded)
+
+    def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
+        """Tells what is wrong with the files of disks, if they respond in time."""
+        look = partial(mistakes.mistake_of_disks, disks, self._owner)
+        with contextlib.suppress(TimeoutError, RuntimeError):  # no thread can be started
+            mistakes.tell(operation, in_own_thread(look, LONGEST_LOOK) if disks else "")
 
 
 class MonitorClient(VmmClient):

@@ -45,8 +45,11 @@ def until(changing: Broadcast, is_true: Callable[[], bool], seconds: float | Non
         raise
 
 
-def in_own_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call in another thread; an interruption is raised once it has ended."""
+def in_own_thread(call: Callable[[], Result], seconds: float | None = None) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended.
+
+    Raises TimeoutError if it has not ended within `seconds`.
+    """
     work: Future[Result] = Future()
     changing = Broadcast()
     try:
@@ -56,7 +59,7 @@ def in_own_thread(call: Callable[[], Result]) -> Result:
             work.cancel()
             until(changing, work.done)
             raise
-        until(changing, work.done)
+        until(changing, work.done, seconds)
         return work.result()
     finally:
         del work  # this frame is one of its error's

@@ -132,11 +132,7 @@ def refused(document: dict[str, Any], reason: str) -> None:
 
 NO_PATTERNS = ("(", "(?=a)b.*", "a(?!b)", "(?<=a)b", r"(a)\1", "a{{2}")
 UNUSABLE = [
-    (
-        f"{SCHEMAS}/TokenBucket/properties",
-        {"up": {"$ref": "#/definitions/Drive"}},
-        "a circle",
-    ),
+    (f"{SCHEMAS}/TokenBucket/properties", {"up": {"$ref": "#/definitions/Drive"}}, "a circle"),
     *(
         (SCHEMAS, {name: {"type": "object"}}, f"{name}: generated code has this name already")
         for name in ("Field", "DriveFields", "Json")

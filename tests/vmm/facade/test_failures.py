@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm import (
-    Operation,
-    VmmApiError,
-    VmmConnectionError,
-    VmmError,
-    VmmProtocolError,
-)
+from generated_vmm import Operation, VmmApiError, VmmConnectionError, VmmError, VmmProtocolError
 from tests.vmm.facade.conftest import Run, Serve
 from tests.vmm.scripted import NO_CONTENT, Wire, answer
 

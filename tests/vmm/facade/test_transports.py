@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm import (
-    AsyncVmmClient,
-    Operation,
-    VmmClient,
-    VmmConnectionError,
-    VmmTimeoutError,
-)
+from generated_vmm import AsyncVmmClient, Operation, VmmClient, VmmConnectionError, VmmTimeoutError
 from generated_vmm.transport import AsyncUnixChannel, CallFailed, HttpAnswer, UnixChannel
 from tests.vmm.facade.conftest import Serve, result_of
 from tests.vmm.scripted import answer

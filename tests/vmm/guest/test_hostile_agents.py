@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.guest import (
-    GuestAgentError,
-    GuestAgentTimeout,
-    GuestAgentTooOld,
-)
+from generated_vmm.guest import GuestAgentError, GuestAgentTimeout, GuestAgentTooOld
 from tests.vmm.guest.conftest import Start
 from tests.vmm.scripted import Play, ScriptedServer, Serve, Wire, answer, served
 

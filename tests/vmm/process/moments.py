@@ -23,15 +23,7 @@ from generated_vmm.process import (
     nursery,
 )
 from tests.vmm.process.counting import Line, Moment, count_calls
-from tests.vmm.process.events import (
-    AT_A_LINE,
-    CANCELLED,
-    EVENTS,
-    FORKED,
-    RIVAL,
-    Interrupted,
-    Stage,
-)
+from tests.vmm.process.events import AT_A_LINE, CANCELLED, EVENTS, FORKED, RIVAL, Interrupted, Stage
 from tests.vmm.process.kernel import descriptors, left, name_of, user_of
 
 COUNTED = Path(__file__).with_name("counted_nursery.py")

@@ -225,10 +225,7 @@ def test_a_visitor_without_a_pidfd_does_not_become_the_owner(
     first = start(directory=folder, detached=True)
     do(first.detach())
     before = descriptors_of_keeper(first.pid, folder)
-    with (
-        open("/dev/null") as file,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor,
-    ):
+    with open("/dev/null") as file, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
         visitor.connect(str(folder / "keeper.socket"))
         messages.send(visitor, "attach", given=[file.fileno()] * number)
         visitor.settimeout(PATIENCE)
