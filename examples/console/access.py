@@ -15,7 +15,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from examples.console.account import CHECKED, Posted, Signed, User, for_all, for_those_who, oidc_of
+from examples.console.account import CHECKED, Posted, Signed, User, for_those_who, oidc_of
 from examples.console.events import Done, address, recorded
 from examples.console.failures import as_sentence
 from examples.console.guest import require_shown
@@ -198,7 +198,7 @@ def _told(event: AccessEvent) -> tuple[str, str, str]:
 
 def routes(accesses: Accesses) -> APIRouter:
     """The part of the page that is polled, and its buttons."""
-    router, operators = for_all(), for_those_who("operate")
+    router, operators = APIRouter(), for_those_who("operate")
 
     @router.get("/machines/{machine}/guest/access")
     async def shown(

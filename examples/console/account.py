@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
-from examples.console.events import work_for
 from examples.console.records import Person
 from examples.console.settings import ROLES, Right, RoleSettings
 from fastapi_oidc import (
@@ -92,13 +91,8 @@ def roles_in(claims: Mapping[str, object], settings: RoleSettings) -> Iterator[s
 SIGNED_OUT_PATH = "/signed-out"
 
 
-async def signed(session: Annotated[OIDCSession[User], Depends(require_auth)]) -> OIDCSession[User]:
-    """The session of a signed-in user, for whom the request works from now on."""
-    work_for(session.identity.person)
-    return session
-
-
-Signed = Annotated[OIDCSession[User], Depends(signed)]
+Signed = Annotated[OIDCSession[User], Depends(require_auth)]
+"""The session of the user whom the entrance has admitted."""
 Posted = Annotated[str, Form()]
 
 
@@ -119,11 +113,6 @@ CHECKED: Final = [Depends(require_csrf)]
 """Refuses forms that no page of the session has made."""
 
 
-def for_all() -> APIRouter:
-    """Routes for signed-in users: others are refused before anything is looked up."""
-    return APIRouter(dependencies=[Depends(signed)])
-
-
 def for_those_who(right: Right) -> APIRouter:
     """Routes for users with a right: others are refused before anything is looked up or read.
 
@@ -137,7 +126,7 @@ def for_those_who(right: Right) -> APIRouter:
     return APIRouter(dependencies=[Depends(permitted)])
 
 
-router = for_all()
+router = APIRouter()
 """The buttons of the menu; every signed-in user may end their own sessions."""
 
 

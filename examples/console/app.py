@@ -8,20 +8,22 @@ from contextlib import asynccontextmanager, nullcontext
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from examples.console import access, account, creating, guest, guest_console, images, past, routes
 from examples.console.access import NO_APIS, Accesses, Apis
 from examples.console.account import User, identity_resolver, own_path
-from examples.console.events import Addressed, address
+from examples.console.entrance import Entrance
+from examples.console.events import address
 from examples.console.host import Host
-from examples.console.middleware import BodyLimit, KeyHolders, SecurityHeaders
+from examples.console.middleware import KeyHolders, SecurityHeaders
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC, STATIC_PATH
 from examples.console.records import Event, Person, moment
-from examples.console.refusals import message_page, tell_refusals
+from examples.console.refusals import message_page, refusal
 from examples.console.settings import USUAL_ROLES, RoleSettings, Sessions
 from examples.console.words import SIGN_INS
-from fastapi_oidc import OIDC, EventName, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import OIDC, EventName, OIDCError, OIDCMiddleware, OIDCSettings
 from fastapi_oidc import Event as OIDCEvent
 from fastapi_oidc.broker import AccessEvent
 
@@ -84,11 +86,10 @@ def create_app(
 
         app.include_router(watching.routes(monitors, metrics_token))
     without_session = ("/static", account.SIGNED_OUT_PATH, "/metrics", *open_to_all)
+    app.add_middleware(Entrance, oidc=oidc, open_to_all=("/auth", "/api", *without_session))
     app.add_middleware(OIDCMiddleware, oidc=oidc, exclude=without_session)
-    app.add_middleware(BodyLimit)
     if key:
         app.add_middleware(KeyHolders, key=key)
-    app.add_middleware(Addressed)
     app.add_middleware(SecurityHeaders, issuer=settings.issuer)
     _mount(app, oidc)
     if accesses is not None:
@@ -117,7 +118,8 @@ def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.include_router(routes.pages)
     app.include_router(creating.router)
     app.include_router(routes.changes)
-    tell_refusals(app, oidc)
+    app.add_exception_handler(OIDCError, refusal)
+    app.add_exception_handler(HTTPException, refusal)
 
     @app.get(account.SIGNED_OUT_PATH)
     async def signed_out(why: str = "", back: str = "/") -> HTMLResponse:

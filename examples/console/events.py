@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
 
 from examples.console.failures import FAILURES, Failure, failed
 from examples.console.records import Event, Person, Records, RecordsError, Search
@@ -30,20 +30,9 @@ def address() -> str:
     return _address.get()
 
 
-class Addressed:
-    """Records what a request does with the address of its client, which the server knows."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        host, _ = scope.get("client") or ("", 0)
-        token = _address.set(host)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            _address.reset(token)
+def work_at(request: Request) -> None:
+    """Records what this task does from now on with the address of the request's client."""
+    _address.set(request.client.host if request.client else "")
 
 
 def work_for(somebody: Person) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from examples.console.account import CHECKED, Typed, for_all, for_those_who
+from examples.console.account import CHECKED, Typed, for_those_who
 from examples.console.carry_out import PageState
 from examples.console.events import person
 from examples.console.failures import CONFLICT, Failure, failed
@@ -36,7 +36,7 @@ Seconds = Annotated[float, Query(ge=0, le=STREAM_SECONDS)]
 AHosted = Annotated[HostedMonitor, Depends(hosted_of)]
 
 
-reading = for_all()
+reading = APIRouter()
 """Routes for every signed-in user."""
 
 

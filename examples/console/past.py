@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Final
 
-from fastapi import Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BeforeValidator
 
-from examples.console.account import Signed, User, for_all
+from examples.console.account import Signed, User
 from examples.console.monitors import Monitors
 from examples.console.pages import attachment
 from examples.console.records import Event, Records, Search
@@ -69,7 +69,7 @@ def among(search: Search, monitors: Monitors, user: User) -> Search:
 ASearch = Annotated[Search, Depends(search_of)]
 
 
-router = for_all()
+router = APIRouter()
 """The page and the downloads."""
 
 

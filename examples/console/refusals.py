@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlencode
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
@@ -15,45 +15,44 @@ from examples.console.events import EventLog, person, work_for
 from examples.console.monitors import Monitor
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import monitors_of
-from fastapi_oidc import OIDC, Code, OIDCError
+from fastapi_oidc import Code, OIDCError
 
 LONGEST_PATH: Final = 200
 """The characters of a path that an event has."""
 
 
-def tell_refusals(app: FastAPI, oidc: OIDC[User]) -> None:
-    """Pages for users; the library responds to scripts, and to users who only have to sign in."""
+async def refusal(request: Request, error: Exception) -> Response:
+    """The page, after an event of what a signed-in user was refused.
 
-    async def oidc_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, OIDCError)
-        if getattr(request.state, "told", None) is not error:  # it comes again if it is raised
-            request.state.told = error
-            await _note(request, oidc, error)
-        is_page = "text/html" in request.headers.get("accept", "")
-        is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
-        if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
-            raise error
-        if error.code is Code.SESSION_REQUIRED:
-            return session_over(request)
-        return message_page(error.status, error.public_text)
-
-    async def http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        if request.method not in ("GET", "HEAD") and person().sub:
-            await _record(request, str(error.detail))
-        if request.url.path.startswith("/api/"):
-            return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
-        heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
-        return message_page(error.status_code, heading)
-
-    app.add_exception_handler(OIDCError, oidc_error)
-    app.add_exception_handler(HTTPException, http_error)
+    Raises an OIDCError to which the library responds: for scripts, and for users who only have to
+    sign in.
+    """
+    if isinstance(error, HTTPException):
+        return await _refusal_of_console(request, error)
+    assert isinstance(error, OIDCError)
+    if getattr(request.state, "told", None) is not error:  # it comes again if it is raised
+        request.state.told = error
+        await _note(request, error)
+    is_page = "text/html" in request.headers.get("accept", "")
+    is_login = request.method == "GET" and error.code is Code.SESSION_REQUIRED
+    if not is_page or is_login or error.code is Code.SESSION_STEP_UP_REQUIRED:
+        raise error
+    if error.code is Code.SESSION_REQUIRED:
+        return session_over(request)
+    return message_page(error.status, error.public_text)
 
 
-async def _note(request: Request, oidc: OIDC[User], error: OIDCError) -> None:
-    """Record what a signed-in user was refused."""
-    session = await oidc.get_session(request) if error.status == 403 else None
-    user: User | None = session.identity if session is not None else None
+async def _refusal_of_console(request: Request, error: HTTPException) -> Response:
+    if request.method not in ("GET", "HEAD") and person().sub:
+        await _record(request, str(error.detail))
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
+    heading = "There is no such page." if error.detail == "Not Found" else str(error.detail)
+    return message_page(error.status_code, heading)
+
+
+async def _note(request: Request, error: OIDCError) -> None:
+    user: User | None = getattr(request.state, "user", None) if error.status == 403 else None
     if error.code is Code.ACCESS_TOKEN_SCOPE:
         user = (await request.app.state.api.caller(request)).identity
     if user is not None:
@@ -87,7 +86,7 @@ def session_over(request: Request) -> HTMLResponse:
 def _page_of(request: Request) -> str:
     """The page with the form that was sent."""
     path = request.url.path.removesuffix("/input")
-    return path if "machine" in request.path_params or path in WAYS else "/"
+    return path if path.startswith("/machines/") or path in WAYS else "/"
 
 
 def message_page(

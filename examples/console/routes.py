@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from examples.console.account import CHECKED, Signed, Typed, User, for_all
+from examples.console.account import CHECKED, Signed, Typed, User
 from examples.console.board import Board, Row
 from examples.console.carry_out import PageState, carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
@@ -71,7 +71,7 @@ AMonitor = Annotated[Monitor, Depends(monitor_of)]
 AChange = Annotated[Change, Depends(change_of)]
 
 
-pages = for_all()
+pages = APIRouter()
 """Routes for every signed-in user."""
 
 
@@ -154,7 +154,7 @@ async def _one_of_many(
     return f"{name}: {failure.why}", "bad"
 
 
-parts = for_all()
+parts = APIRouter()
 """The parts that pages poll, and files."""
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from examples.console.entrance import MOST
 from examples.console.library import DAY_SECONDS, Library
-from examples.console.middleware import MOST
 from tests.console.browser import (
     PATIENCE,
     Browser,

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from examples.console.app import create_app
-from examples.console.middleware import LONGEST_BODY
+from examples.console.entrance import LONGEST_BODY
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC_PATH
 from generated_vmm import VmmClient
@@ -128,34 +130,42 @@ def test_the_address_of_a_failed_change_leads_to_the_machine(alice: Browser) -> 
     assert alice.path == "/machines/demo/devices"
 
 
-# What a browser may send: nothing long, and no files, whoever sends it
+# What a browser may send: nothing before the sign-in, then nothing long, and no files
 
 
-PATHS = ("/account/sign-out-everywhere", "/images/delete", "/machines/demo/stop", "/nowhere")
-
-
-@pytest.fixture(params=[False, True], ids=["stranger", "admin"])
-def client(host: RunningConsole, request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
-    with signed_in(host, ALICE) as alice:
-        cookies = alice.cookies if request.param else None
-        with httpx.Client(base_url=host.url, cookies=cookies, timeout=60) as client:
-            yield client
+PATHS = ("/account/sign-out-everywhere", "/images/upload", "/machines/demo/stop", "/nowhere")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_files_and_long_forms_are_refused(client: httpx.Client, path: str) -> None:
-    answer = client.post(path, files={"file": b"a" * 100})
-    assert answer.status_code == 415
-    assert "The console takes no files." in answer.text
-    assert client.post(path, data={"a": "b" * LONGEST_BODY}).status_code == 413
+def test_nothing_of_a_stranger_is_read(host: RunningConsole, path: str) -> None:
+    connection = HTTPConnection(urlsplit(host.url).netloc, timeout=60)
+    with closing(connection):
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Type", "multipart/form-data; boundary=a")
+        connection.putheader("Content-Length", "1000000")
+        connection.endheaders()
+        assert connection.getresponse().status == 401
 
 
-def test_a_form_that_does_not_say_its_length_is_read_to_the_limit(client: httpx.Client) -> None:
-    kind = {"content-type": "application/x-www-form-urlencoded"}
+def test_files_and_long_forms_are_refused_on_the_record(host: RunningConsole) -> None:
+    with signed_in(host, ALICE) as alice:
+        for path in (*PATHS[::2], *PATHS[3:]):
+            alice.post(path, {}, file=("a.txt", b"a" * 100))
+            alice.require(415, "The console takes no files.")
+            alice.post(path, {"a": "b" * LONGEST_BODY})
+            alice.require(413, "This form is too long.")
+            alice.open(f"/events?text={path}", sees="This form is too long.")
+            assert "The console takes no files." in alice.text
+
+
+def test_a_form_that_does_not_say_its_length_is_read_to_the_limit(host: RunningConsole) -> None:
     chunks = (b"a" * 65_536 for _ in range(8))
-    answer = client.post("/machines/demo/stop", content=chunks, headers=kind)
-    assert answer.status_code in (401, 403, 413)
-    assert answer.headers["content-security-policy"]
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    with signed_in(host, ALICE) as alice:
+        url, cookies = f"{host.url}/machines/demo/stop", alice.cookies
+        answer = httpx.post(url, content=chunks, headers=kind, cookies=cookies, timeout=60)
+        assert answer.status_code in (403, 413)
+        assert answer.headers["content-security-policy"]
 
 
 # No response of the console is kept by a cache, framed, or runs what is not the console's
