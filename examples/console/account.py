@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 
+from examples.console.events import work_for
 from examples.console.records import Person
 from examples.console.settings import ROLES, Right, RoleSettings
 from fastapi_oidc import (
@@ -94,6 +95,12 @@ SIGNED_OUT_PATH = "/signed-out"
 Signed = Annotated[OIDCSession[User], Depends(require_auth)]
 """The session of the user whom the entrance has admitted."""
 Posted = Annotated[str, Form()]
+
+
+def admit(request: Request, user: User) -> None:
+    """Lets the user in; what the request does and is refused from now on is recorded as theirs."""
+    request.state.user = user
+    work_for(user.person)
 
 
 def oidc_of(request: Request) -> OIDC[User]:

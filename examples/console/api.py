@@ -13,11 +13,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from examples.console.account import User
+from examples.console.account import User, admit
 from examples.console.carry_out import carry_out
 from examples.console.changes import CHANGES, CREATE, CREATE_FROM_SNAPSHOT, Change
 from examples.console.creating import created
-from examples.console.events import work_for
 from examples.console.forms import Field, Section, shown_text
 from examples.console.host import Host, Snapshot
 from examples.console.hosted import HostedMonitor
@@ -58,9 +57,10 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     Reader: TypeAlias = Annotated[Caller[User], Security(api.require_user, scopes=[READ])]
 
     async def writing(
+        request: Request,
         caller: Annotated[Caller[User], Security(api.require_user, scopes=[WRITE])],
     ) -> Caller[User]:
-        work_for(caller.identity.person)
+        admit(request, caller.identity)
         return caller
 
     Writer: TypeAlias = Annotated[Caller[User], Depends(writing)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from typing import Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
@@ -104,20 +105,17 @@ def create_app(
     return app
 
 
+_ROUTERS: Final = [
+    account.router, guest.router, guest_console.reading, guest_console.writing, images.reading,
+    images.writing, past.router, routes.pages, creating.router, routes.changes,
+]  # fmt: skip
+
+
 def _mount(app: FastAPI, oidc: OIDC[User]) -> None:
     app.mount(STATIC_PATH, StaticFiles(directory=STATIC))
     app.include_router(oidc.router, prefix="/auth")
-    app.include_router(account.router)
-    app.include_router(guest_console.reading)
-    app.include_router(guest_console.writing)
-    app.include_router(guest.router)
-    app.include_router(images.reading)
-    app.include_router(images.writing)
-    app.include_router(past.router)
-    app.include_router(routes.parts)
-    app.include_router(routes.pages)
-    app.include_router(creating.router)
-    app.include_router(routes.changes)
+    for router in _ROUTERS:
+        app.include_router(router)
     app.add_exception_handler(OIDCError, refusal)
     app.add_exception_handler(HTTPException, refusal)
 

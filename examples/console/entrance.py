@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from examples.console.account import User
-from examples.console.events import work_at, work_for
+from examples.console.account import User, admit
+from examples.console.events import work_at
 from examples.console.library import Body
 from examples.console.refusals import refusal
 from fastapi_oidc import OIDC, OIDCError
@@ -45,8 +45,7 @@ class Entrance:
         work_at(request)
         try:
             if not f"{request.url.path}/".startswith(self._open):
-                user = request.state.user = (await self._oidc.require_auth(request)).identity
-                work_for(user.person)
+                admit(request, (await self._oidc.require_auth(request)).identity)
             receive = limited(request)
         except (OIDCError, HTTPException) as error:
             answer = await refusal(request, error)

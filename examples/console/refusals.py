@@ -9,10 +9,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from examples.console.account import User
+from examples.console.account import User, admit
 from examples.console.creating import WAYS
-from examples.console.events import EventLog, person, work_for
-from examples.console.monitors import Monitor
+from examples.console.events import EventLog
 from examples.console.pages import NO_STORE, page
 from examples.console.routes import monitors_of
 from fastapi_oidc import Code, OIDCError
@@ -43,7 +42,7 @@ async def refusal(request: Request, error: Exception) -> Response:
 
 
 async def _refusal_of_console(request: Request, error: HTTPException) -> Response:
-    if request.method not in ("GET", "HEAD") and person().sub:
+    if request.method not in ("GET", "HEAD"):
         await _record(request, str(error.detail))
     if request.url.path.startswith("/api/"):
         return JSONResponse({"refused": str(error.detail)}, error.status_code, headers=NO_STORE)
@@ -52,41 +51,33 @@ async def _refusal_of_console(request: Request, error: HTTPException) -> Respons
 
 
 async def _note(request: Request, error: OIDCError) -> None:
-    user: User | None = getattr(request.state, "user", None) if error.status == 403 else None
     if error.code is Code.ACCESS_TOKEN_SCOPE:
-        user = (await request.app.state.api.caller(request)).identity
-    if user is not None:
-        work_for(user.person)
-        await _record(request, error.public_text, _monitor(request, user))
+        admit(request, (await request.app.state.api.caller(request)).identity)
+    if error.status == 403:
+        await _record(request, error.public_text)
 
 
-async def _record(request: Request, why: str, monitor: Monitor | None = None) -> None:
-    """Record what the current user was refused, as an event of the machine if there is one."""
-    log = monitor.events if monitor is not None else EventLog("", monitors_of(request).records)
+async def _record(request: Request, why: str) -> None:
+    """Record what the user was refused, as an event of the machine if they may view it."""
+    if not isinstance(user := getattr(request.state, "user", None), User):
+        return
+    monitors, name = monitors_of(request), request.path_params.get("machine", "")
+    monitor = monitors.get(name) if user.may("view", name) else None
+    log = EventLog("", monitors.records) if monitor is None else monitor.events
     await log.add(f"Tried to call {request.method} {request.url.path[:LONGEST_PATH]}.", why)
 
 
-def _monitor(request: Request, user: User) -> Monitor | None:
-    """The machine that the path names, if the user may view it."""
-    name = request.path_params.get("machine", "")
-    return monitors_of(request).get(name) if user.may("view", name) else None
-
-
 def session_over(request: Request) -> HTMLResponse:
-    """The page if the session ended before the button was pressed."""
+    """The page if the session ended before the button was pressed; it leads back to the form."""
+    path = request.url.path.removesuffix("/input")
+    back = path if path.startswith("/machines/") or path in WAYS else "/"
     return message_page(
         401,
         "Your session has ended",
         "Nothing was changed. Sign in again to continue where you were.",
-        f"/auth/login?{urlencode({'return_to': _page_of(request)})}",
+        f"/auth/login?{urlencode({'return_to': back})}",
         "Sign in",
     )
-
-
-def _page_of(request: Request) -> str:
-    """The page with the form that was sent."""
-    path = request.url.path.removesuffix("/input")
-    return path if path.startswith("/machines/") or path in WAYS else "/"
 
 
 def message_page(

@@ -72,7 +72,34 @@ AChange = Annotated[Change, Depends(change_of)]
 
 
 pages = APIRouter()
-"""Routes for every signed-in user."""
+"""Pages, and before them the parts that they poll."""
+
+
+@pages.get("/states")
+async def states(request: Request, session: Signed, find: str = "", at: At = "") -> JSONResponse:
+    """The rows that have changed since a viewer\'s last response."""
+    rows = await rows_of(BOARD, monitors_of(request), session.identity, find)
+    return JSONResponse(BOARD.changes(rows, at), headers=NO_STORE)
+
+
+@pages.get("/machines/{machine}/state")
+async def state(monitor: AMonitor) -> JSONResponse:
+    """What a page compares with what it shows."""
+    shown = f"{await monitor.state()}|{monitor.run}"
+    return JSONResponse({"shown": shown}, headers=NO_STORE)
+
+
+@pages.get("/machines/{machine}/charts")
+async def charts(monitor: AMonitor) -> HTMLResponse:
+    """The charts of a machine."""
+    await monitor.sample()
+    return page("charts.html", {"charts": monitor.charts()})
+
+
+@pages.get("/host")
+async def host(request: Request) -> HTMLResponse:
+    """The charts of the host."""
+    return page("host.html", {"charts": monitors_of(request).host_use.charts()})
 
 
 @pages.get("/")
@@ -152,37 +179,6 @@ async def _one_of_many(
     if failure is None:
         return f"{name}: {change.done}", "good"
     return f"{name}: {failure.why}", "bad"
-
-
-parts = APIRouter()
-"""The parts that pages poll, and files."""
-
-
-@parts.get("/states")
-async def states(request: Request, session: Signed, find: str = "", at: At = "") -> JSONResponse:
-    """The rows that have changed since a viewer\'s last response."""
-    rows = await rows_of(BOARD, monitors_of(request), session.identity, find)
-    return JSONResponse(BOARD.changes(rows, at), headers=NO_STORE)
-
-
-@parts.get("/machines/{machine}/state")
-async def state(monitor: AMonitor) -> JSONResponse:
-    """What a page compares with what it shows."""
-    shown = f"{await monitor.state()}|{monitor.run}"
-    return JSONResponse({"shown": shown}, headers=NO_STORE)
-
-
-@parts.get("/machines/{machine}/charts")
-async def charts(monitor: AMonitor) -> HTMLResponse:
-    """The charts of a machine."""
-    await monitor.sample()
-    return page("charts.html", {"charts": monitor.charts()})
-
-
-@parts.get("/host")
-async def host(request: Request) -> HTMLResponse:
-    """The charts of the host."""
-    return page("host.html", {"charts": monitors_of(request).host_use.charts()})
 
 
 changes = APIRouter(dependencies=[Depends(monitor_of), *CHECKED])
