@@ -43,9 +43,11 @@ class Call:
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
-        self.request, self._asgi = Request(scope, receive), (scope, receive, send)
+        # With this version Starlette sends an answer without a task that listens for its guest.
+        plain = {**scope, "asgi": {"spec_version": "2.4"}}
+        self.request, self._asgi = Request(scope, receive), (plain, receive, send)
         self.where, self.bytes = dict[str, Any](), {"sent": 0, "received": 0}
-        self.status, self._began = 0, time.perf_counter()
+        self.status, self._is_read, self._began = 0, False, time.perf_counter()
         self.bound = move_on_after(seconds)
         self.reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
         self.error: OIDCError | None = None
@@ -54,6 +56,11 @@ class Call:
         """End the call."""
         self.reason = because
         self.bound.cancel()
+
+    async def look(self) -> None:
+        """End the call if its guest has left; while its body is read, that is noticed there."""
+        if (self._is_read or self.status) and await self.request.is_disconnected():
+            self.cut(Refused(Code.BROKER_REQUEST, "the guest has left"))
 
     def read(self, routes: Mapping[str, Route]) -> Route:
         """The route that the guest asks for; raises Refused unless it plainly allows the call.
@@ -103,7 +110,8 @@ class Call:
         has_two = {"content-length", "transfer-encoding"} <= {*answer.headers}
         if not 200 <= answer.status_code < 600 or has_two:
             raise Refused(Code.BROKER_UNREACHABLE, "the answer has another status, or two framings")
-        parts = self._counted("received", answer.aiter_raw(), most)
+        stream: Any = answer.stream
+        parts = self._counted("received", stream, most)
         response = StreamingResponse(parts, answer.status_code)
         response.raw_headers = _passed_on(answer)
         await self._respond(response)
@@ -131,6 +139,7 @@ class Call:
             if self.bytes[what] > most:
                 raise _too_large(most)
             yield part
+        self._is_read = True
 
 
 def _for_one_hop(connection: Iterable[str]) -> frozenset[str]:

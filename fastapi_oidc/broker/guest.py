@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from fastapi_oidc.broker.access import Access, Approval, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id
 from fastapi_oidc.broker.calls import Call
-from fastapi_oidc.broker.connections import Connections
+from fastapi_oidc.broker.connections import FAILURES, Connections
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
@@ -27,7 +27,8 @@ from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two looks at the access of calls under way: the longest time for which a call
-goes on after another process has withdrawn the access or ended the session.
+goes on after another process has withdrawn the access or ended the session. The second look after a
+guest has left ends its call.
 """
 
 STORE_SECONDS: Final = 5.0
@@ -69,7 +70,7 @@ class GuestApp:
                 await self._pass_on(call)
             if call.bound.cancelled_caught:
                 raise call.reason
-        except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
+        except (OIDCError, ClientDisconnect, *FAILURES) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 await call.refuse(call.error)
@@ -120,7 +121,7 @@ class GuestApp:
         return live
 
     async def _approved(self, call: Call, request: httpx.Request) -> None:
-        """Return when the person has approved the request; raises Refused, ClientDisconnect."""
+        """Return when the person has approved the request; raises Refused."""
         accesses, access, id = self._accesses, self._access, new_id(self._access.machine)
         until = accesses.party.clock.now() + int(self._limits.approval_seconds)
         headers, body = tuple(request.headers.multi_items()), request.content
@@ -129,10 +130,10 @@ class GuestApp:
         try:
             await accesses.change(access, lambda found: found.settled(id, waiting))
             accesses.announce(ASKED, access, f"{waiting} waits", **waiting.facts)
-            while not await self._is_approved(id):
+            is_approved = False
+            while not is_approved:
                 await asyncio.sleep(LOOK_SECONDS)
-                if await call.request.is_disconnected():
-                    raise ClientDisconnect
+                is_approved = await self._is_approved(id)
         finally:
             with CancelScope(shield=True):
                 await accesses.change(access, lambda found: found.settled(id))
@@ -180,6 +181,8 @@ class GuestApp:
                 async with asyncio.timeout(STORE_SECONDS):
                     await self._record()
                     await self._judge()
+                for call in [*self._open]:
+                    await call.look()
         except SessionError as failed:
             error = failed
         finally:  # whatever has ended the watch, no call goes on without it

@@ -34,8 +34,10 @@ IDLE_SECONDS: Final = 120
 """
 
 _LOG: Final = logging.getLogger("fastapi_oidc.broker")
-"""For faults of the broker alone: what guests and APIs do wrong is in the events of calls."""
-_LOG.addFilter(lambda record: record.exc_info is not None)
+"""For faults of the broker alone: what guests and APIs do wrong is in the events of calls. A call
+that the end of its server cancels is no fault.
+"""
+_LOG.addFilter(lambda record: isinstance(record.exc_info and record.exc_info[1], Exception))
 
 
 class _Connection(H11Protocol):
@@ -69,6 +71,8 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
         server.close()
         for connection in [*state.connections]:
             connection.transport.abort()
+        for task in state.tasks:
+            task.cancel()
         if state.tasks:
             with CancelScope(shield=True):  # of anyio, which cancels each await of its block
                 await asyncio.wait([*state.tasks])

@@ -29,6 +29,11 @@ class Stream:
             await self.ended.wait()
 
 
+async def silent(request: Received, _: asyncio.StreamWriter) -> None:
+    """No answer, until the connection ends."""
+    await request.after.read()
+
+
 @asynccontextmanager
 async def streaming(guest: Guest) -> AsyncIterator[AsyncIterator[bytes]]:
     """The guest's side: a stream whose first part has come."""

@@ -11,7 +11,7 @@ from fastapi_oidc.broker.accesses import Accesses
 from fastapi_oidc.errors import Code, SessionError
 from tests.oidc.broker.apis import Api, Received, says
 from tests.oidc.broker.rig import rigged
-from tests.oidc.broker.streams import Stream, streaming
+from tests.oidc.broker.streams import Stream, silent, streaming
 from tests.oidc.flows.steps import until
 from tests.oidc.interleaving import Gate
 
@@ -85,9 +85,6 @@ async def test_calls_at_one_time_have_a_bound() -> None:
 
 
 async def test_a_call_that_takes_too_long_is_refused() -> None:
-    async def silent(request: Received, _: asyncio.StreamWriter) -> None:
-        await request.after.read()
-
     async with rigged(api=Api(silent), limits=Limits(seconds=0.2)) as rig:
         answer = await rig.guest.get()
         assert (answer.status_code, answer.text[:15]) == (504, "broker.timeout:")
@@ -99,5 +96,10 @@ async def test_a_guest_that_leaves_ends_its_call() -> None:
         async with streaming(rig.guest):
             pass
         await stream.until_ended()
-        await until(lambda: bool(rig.trail))
-        assert (rig.trail[0].status, rig.trail[0].received) == (200, 5)
+        rig.api.answer = silent
+        waits = asyncio.create_task(rig.guest.call("POST", content=b"lunch"))
+        await until(lambda: len(rig.api.received) == 2)
+        waits.cancel()
+        await until(lambda: len(rig.trail) == 2)
+        told = [(line.code, line.status, line.received) for line in rig.trail]
+        assert told == [("broker.request", 200, 5), ("broker.request", 400, 0)]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from anyio import CancelScope
@@ -15,7 +16,7 @@ from anyio import CancelScope
 from fastapi_oidc.broker import guest, server
 from tests.oidc.broker.guests import NAME, PATIENCE, Guest
 from tests.oidc.broker.rig import TWO_HOURS, another_broker, rigged
-from tests.oidc.broker.streams import Stream, is_cut, streaming
+from tests.oidc.broker.streams import Stream, is_cut, silent, streaming
 from tests.oidc.flows.steps import until
 
 GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
@@ -54,15 +55,23 @@ async def test_the_owner_of_the_folder_gets_no_file_by_a_link(
     assert given == []
 
 
-async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(tmp_path: Path) -> None:
+async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with rigged() as rig:
         rig.api.answer, path = Stream(), str(tmp_path / "vsock_8080")
         async with rig.broker.serve(rig.access, path):
             opened = streaming(Guest(path))
             parts = await opened.__aenter__()
+            rig.api.answer = silent
+            waits = asyncio.create_task(Guest(path).get())
+            await until(lambda: len(rig.api.received) == 2)
         assert await is_cut(parts)
         await opened.__aexit__(None, None, None)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await waits
         assert os.listdir(tmp_path) == []
+    assert "Cancelled" not in caplog.text
 
 
 async def test_a_block_that_a_scope_cancels_leaves_nothing_open_and_records_its_calls(
@@ -111,6 +120,8 @@ async def test_the_last_server_of_a_path_has_it(tmp_path: Path) -> None:
             async with rig.broker.serve(rig.access, tmp_path / "notes"):
                 raise AssertionError
         path = str(tmp_path / "vsock_8080")
+        with socket.socket(socket.AF_UNIX) as left:  # by a dead process
+            left.bind(path)
         _, elsewhere = another_broker(rig)
         async with AsyncExitStack() as later:
             async with rig.broker.serve(rig.access, path):
@@ -119,15 +130,6 @@ async def test_the_last_server_of_a_path_has_it(tmp_path: Path) -> None:
             await elsewhere.withdraw(rig.access)
             assert (await Guest(path).get()).status_code == 401
         assert os.listdir(tmp_path) == ["notes"]
-
-
-async def test_a_socket_that_a_dead_process_has_left_is_replaced(tmp_path: Path) -> None:
-    async with rigged() as rig:
-        path = str(tmp_path / "vsock_8080")
-        with socket.socket(socket.AF_UNIX) as left:
-            left.bind(path)
-        async with rig.broker.serve(rig.access, path):
-            assert (await Guest(path).get()).status_code == 200
 
 
 async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +148,7 @@ async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     [
         b"\x16\x03\x01\x02\x00",
         b"GET\r\n\r\n",
+        b"GET /events HTTP/1.1",
         b"GET /events HTTP/1.1\r\nHost : x\r\n\r\n",
         b"GET /events HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
         b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n",
@@ -182,8 +185,9 @@ async def test_a_guest_that_goes_away_harms_nothing() -> None:
         assert (await rig.guest.get()).status_code == 200
 
 
-async def test_any_other_server_of_asgi_serves_a_guest_too(tmp_path: Path) -> None:
+async def test_any_other_server_of_asgi_serves_a_guest_too_and_no_websocket(tmp_path: Path) -> None:
     async with rigged() as rig:
+        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
         path = str(tmp_path / "uvicorn")
         config = uvicorn.Config(
             rig.broker.app(rig.access), uds=path, http="httptools", ws="none", log_config=None
@@ -196,8 +200,3 @@ async def test_any_other_server_of_asgi_serves_a_guest_too(tmp_path: Path) -> No
         assert (await Guest(path).get()).status_code == 401
         running.should_exit = True
         await task
-
-
-async def test_a_websocket_is_not_accepted() -> None:
-    async with rigged() as rig:
-        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
