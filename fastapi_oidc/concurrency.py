@@ -28,9 +28,6 @@ class SingleFlight(Generic[Key, Result]):
         self._tasks: PerLoop[dict[Key, asyncio.Task[Result]]] = PerLoop(dict)
         self._by: WeakKeyDictionary[asyncio.Task[Result], Any] = WeakKeyDictionary()
 
-    def __len__(self) -> int:
-        return len(self._tasks.here())
-
     def is_running(self, key: Key) -> bool:
         """Whether an operation of `key` is running in this event loop, so `run` would join it."""
         task = self._tasks.here().get(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, scope_of, sign
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
-from fastapi_oidc.protocol.authorization import AuthorizationCode, response_state
+from fastapi_oidc.protocol.authorization import AuthorizationCode, Parameters, response_state
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.cookies import PENDING_SECONDS
@@ -72,14 +72,6 @@ class LoginFailed:
 
 
 LoginOutcome: TypeAlias = SignedIn[Any] | LoginRefused | LoginFailed
-
-
-@dataclass(frozen=True, slots=True)
-class Callback:
-    """The provider's response in the browser's request."""
-
-    parameters: Mapping[str, Sequence[str]] = field(repr=False)
-    cookies: Mapping[str, str] = field(repr=False)
 
 
 class CodeExchanges:
@@ -147,7 +139,8 @@ def longest_login(settings: OIDCSettings) -> float:
 async def complete_login(
     party: RelyingParty,
     exchanges: CodeExchanges,
-    callback: Callback,
+    parameters: Parameters,
+    cookies: Mapping[str, str],
 ) -> LoginOutcome:
     """A session for a valid response, a refusal for any other. Both use up the transaction.
 
@@ -156,13 +149,13 @@ async def complete_login(
     used_up: Changes = ()
     silent = False
     try:
-        state = response_state(callback.parameters)
-        used_up = party.transactions.ended(state, callback.cookies)
-        transaction = party.transactions.find(state, callback.cookies, now=party.clock.now())
+        state = response_state(parameters)
+        used_up = party.transactions.ended(state, cookies)
+        transaction = party.transactions.find(state, cookies, now=party.clock.now())
         if transaction is None or not _began_here(party, transaction):
-            return await _without_transaction(party, state, callback, used_up)
+            return await _without_transaction(party, state, cookies, used_up)
         silent = transaction.silent
-        login = Login(await _code(party, callback, transaction), callback.cookies, transaction)
+        login = Login(await _code(party, parameters, transaction), cookies, transaction)
         name, seconds = _name(transaction), longest_login(party.settings)
         outcome = await exchanges.once(name, lambda: _redeem(party, login), seconds=seconds)
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
@@ -216,11 +209,11 @@ def _require_live(party: RelyingParty, found: Found) -> Live:
 
 
 async def _code(
-    party: RelyingParty, callback: Callback, transaction: LoginTransaction
+    party: RelyingParty, parameters: Parameters, transaction: LoginTransaction
 ) -> AuthorizationCode:
     metadata = await party.provider.metadata()
     return AuthorizationCode.parse(
-        callback.parameters,
+        parameters,
         state=transaction.state,
         issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
@@ -245,13 +238,13 @@ async def _redeem(party: RelyingParty, login: Login) -> LoginOutcome:
 
 
 async def _without_transaction(
-    party: RelyingParty, state: str, callback: Callback, changes: Changes
+    party: RelyingParty, state: str, cookies: Mapping[str, str], changes: Changes
 ) -> SignedIn[Any]:
     """A callback without its transaction: harmless with a session, refused without one."""
-    live = await current(party, callback.cookies)
+    live = await current(party, cookies)
     if live is None:
         explanation = "this browser has no login for the state: expired, used, or begun elsewhere"
-        if party.transactions.is_unreadable(state, callback.cookies):
+        if party.transactions.is_unreadable(state, cookies):
             explanation = (
                 "the cookie of this login was sealed with another cookie_secret: all processes "
                 "need the same one, also after a restart"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.endings import Ending
 from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import replace_session
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -308,13 +309,13 @@ async def _end_previous(
         return
     previous, last = login.transaction.previous, None
     if isinstance(before, Live):
-        last, ends = before.session, before.session.last_end
+        last = before.session
         shares = may_share_grant(last, session)
-        row = await party.sessions.end(last.id, "signed_out", expires_at=ends, keeps_grant=shares)
+        row = await party.sessions.end(Ending(last.id, "signed_out", last.last_end, shares))
         if not shares:
             await discard_tokens(party, party.sessions.newest(last, row) or last)
     if previous is not None and (last is None or previous.id != last.id):
-        await party.sessions.end(previous.id, "signed_out", expires_at=previous.expires_at)
+        await party.sessions.end(Ending(previous.id, "signed_out", previous.expires_at))
 
 
 async def _confirm(

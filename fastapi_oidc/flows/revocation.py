@@ -9,6 +9,7 @@ from typing import Final
 
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows.endings import Ending
 from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty, end_of
 from fastapi_oidc.flows.sessions import Over
@@ -33,7 +34,7 @@ _AT: Final = "@"
 
 async def end(party: RelyingParty, session: AnySession, reason: EndReason) -> None:
     """End the session: immediately in this process, and elsewhere once the end is stored."""
-    await party.sessions.end(session.id, reason, expires_at=session.last_end)
+    await party.sessions.end(Ending(session.id, reason, session.last_end))
 
 
 async def end_current(
@@ -68,8 +69,8 @@ async def end_current(
             await discard_tokens(party, newest)
 
     # Also if it is over: perhaps only in this process yet.
-    ends = copy.expires_at
-    row = await party.sessions.end(copy.id, "signed_out", expires_at=ends, if_late=discard_later)
+    ending = Ending(copy.id, "signed_out", copy.expires_at, if_late=discard_later)
+    row = await party.sessions.end(ending)
     return party.sessions.newest(session, row)
 
 

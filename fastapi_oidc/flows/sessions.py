@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.events import Announcer
-from fastapi_oidc.flows.endings import Ending, Endings, IfLate
+from fastapi_oidc.flows.endings import Ending, Endings
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
@@ -306,21 +306,12 @@ class Sessions:
         )
         return seen.row.epoch > seen.row.generation
 
-    async def end(
-        self,
-        id: str,
-        reason: EndReason,
-        *,
-        expires_at: int,
-        keeps_grant: bool = False,
-        if_late: IfLate | None = None,
-    ) -> Row:
+    async def end(self, ending: Ending) -> Row:
         """End the session: at once in this process, and elsewhere as soon as the store has it.
 
         A failed write is announced and repeated. The result is the row that has ended, as far as it
-        is known; see `Ending` for the arguments.
+        is known.
         """
-        ending = Ending(id, reason, expires_at, keeps_grant, if_late)
         return await self.endings.end(self.cells, self.announcer, ending)
 
     def newest(self, session: AnySession | None, row: Row) -> AnySession | None:

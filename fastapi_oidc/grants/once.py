@@ -32,10 +32,6 @@ Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
 Confirm: TypeAlias = Callable[[IssuedToken, bool], Coroutine[Any, Any, None]]
 
 
-async def _accept_any(_: IssuedToken, is_stored: bool) -> None:
-    """Nothing to check."""
-
-
 class Once:
     """Tokens with a row each. Such a token may be requested again, unlike the session's own.
 
@@ -55,7 +51,7 @@ class Once:
         obtain: Obtain,
         *,
         expires_at: int,
-        confirm: Confirm = _accept_any,
+        confirm: Confirm | None = None,
     ) -> IssuedToken:
         """A token that meets the need, from the row `key` or from `obtain`.
 
@@ -111,7 +107,7 @@ def _is_outage(error: OIDCError) -> bool:
 
 
 async def _obtain(
-    cells: Cells, key: str, known: Seen, obtain: Obtain, confirm: Confirm, expires_at: int
+    cells: Cells, key: str, known: Seen, obtain: Obtain, confirm: Confirm | None, expires_at: int
 ) -> IssuedToken:
     base = Row(generation=known.row.generation, expires_at=expires_at)
     turn = Turn(cells, key, base, known)
@@ -134,7 +130,8 @@ async def _obtain(
     # An attempt that was paused has lost its row, perhaps to one that came first.
     row = turn.seen.row
     is_stored = row.generation == base.generation or row.content == result.content
-    await confirm(token, is_stored)
+    if confirm is not None:
+        await confirm(token, is_stored)
     return token if is_stored else _token_in(row) or token
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, refusal
-from fastapi_oidc.provider.http import HTTPClient, OPResponse
+from fastapi_oidc.provider.http import OPResponse
 
 MAX_NONCE_LENGTH: Final = 1000
 """Maximum length, in characters, of a nonce that is sent back."""
@@ -86,73 +82,10 @@ class Registration:
     assertion_audience: AssertionAudience = "issuer"
 
 
-_SECRET_PARAMETERS: Final = frozenset(
-    {
-        "code", "code_verifier", "refresh_token", "token", "client_secret", "client_assertion",
-        "id_token_hint", "state", "nonce", "subject_token", "actor_token",
-        "assertion",
-    }
-)  # fmt: skip
 _TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
-class AuthenticatedRequests:
-    """The requests in which this client authenticates."""
-
-    def __init__(self, http: HTTPClient, registration: Registration, clock: Clock) -> None:
-        self._http, self._registration, self._clock = http, registration, clock
-        self.proofs = Proofs(clock)
-
-    async def post(
-        self,
-        metadata: ProviderMetadata,
-        endpoint_name: Endpoint,
-        form: Mapping[str, str],
-        *expected: int,
-        key: DPoPKey | None = None,
-        patience: float | None = None,
-        before_sending: Callable[[], None] | None = None,
-        is_body_read: bool = True,
-    ) -> OPResponse:
-        """The response to `form`, with an `expected` status, awaited for `patience` seconds.
-
-        With a `key` the request has a proof of it (RFC 9449 5). `before_sending` may raise right
-        before the request is sent. Raises TokenRefused when the OP refuses the request; after
-        NonceRequired the caller may repeat it, and the nonce is then known. Raises other
-        ProviderErrors when a later attempt may succeed.
-        """
-        endpoint: str | None = getattr(metadata, endpoint_name)
-        if endpoint is None:
-            explanation = f"the provider's metadata has no {endpoint_name}"
-            raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
-        client = self._registration.authentication
-        audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        authenticated = client.apply(
-            dict(form),
-            audience=audiences[self._registration.assertion_audience],
-            now=self._clock.now(),
-            jti=secrets.token_urlsafe(24),
-        )
-        # To remove from the OP's error messages.
-        sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]
-        answer = await self._http.request(
-            "POST",
-            endpoint,
-            accept="application/json",
-            headers={**authenticated.headers, **self.proofs.headers(key, "POST", endpoint)},
-            form=authenticated.form,
-            sent=(*sent, client.client_secret),
-            patience=patience,
-            before_sending=before_sending,
-        )
-        self.proofs.learn(endpoint, answer.dpop_nonce)
-        if is_body_read or answer.status != HTTPStatus.OK:
-            _require_no_refusal(answer)
-        answer.require_status(*expected or (HTTPStatus.OK,))
-        return answer
-
-
-def _require_no_refusal(answer: OPResponse) -> None:
+def require_no_refusal(answer: OPResponse) -> None:
     """Raise TokenRefused for a 4xx with an `error` (RFC 6749 5.2), unless it means "try later".
 
     Also raise it for an `error` with HTTP 200 in place of tokens, as some OPs send it. Another 4xx

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,12 @@ from fastapi_oidc.protocol.encoding import Claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
-from fastapi_oidc.provider.client_endpoints import AuthenticatedRequests, Endpoint, Registration
+from fastapi_oidc.provider.client_endpoints import (
+    Endpoint,
+    Proofs,
+    Registration,
+    require_no_refusal,
+)
 from fastapi_oidc.provider.document import (
     Document,
     TokenVerifier,
@@ -30,6 +36,14 @@ from fastapi_oidc.provider.network import HTTPOptions, Network
 _logger = logging.getLogger("fastapi_oidc.provider")
 
 _JSON, _JWT = "application/json", "application/jwt"
+
+_SECRET_PARAMETERS: Final = frozenset(
+    {
+        "code", "code_verifier", "refresh_token", "token", "client_secret", "client_assertion",
+        "id_token_hint", "state", "nonce", "subject_token", "actor_token",
+        "assertion",
+    }
+)  # fmt: skip
 
 LONGEST_EXCHANGE: Final = 60.0
 """Seconds for which the response to a refresh token is awaited."""
@@ -61,7 +75,7 @@ class Provider:
             self._http, self._metadata, self.clock, self.registration, self.timeout
         )
         self.verify = self._verifier.verify
-        self._client = AuthenticatedRequests(self._http, self.registration, self.clock)
+        self._proofs = Proofs(self.clock)
 
     def beside(self, issuer: str, registration: Registration) -> Provider:
         """A client for `issuer`, with this client's limits and connections.
@@ -120,7 +134,7 @@ class Provider:
         """
         async with self._call() as metadata:
             ask = partial(
-                self._client.post,
+                self._post,
                 metadata,
                 "token_endpoint",
                 grant,
@@ -155,7 +169,7 @@ class Provider:
         token is sent. The response is awaited for up to 60 seconds, because the OP may have used up
         the token. So a caller with less time must run this in a task and stop waiting for the task.
         """
-        answer = await self._client.post(
+        answer = await self._post(
             await self._metadata.get(),
             "token_endpoint",
             refresh_token_grant(refresh_token) | dict(target or {}),
@@ -191,7 +205,7 @@ class Provider:
             endpoint: Endpoint = "pushed_authorization_request_endpoint"
             # RFC 9126 2.2 says 201; some providers send 200.
             statuses = (HTTPStatus.CREATED, HTTPStatus.OK)
-            answer = await self._client.post(metadata, endpoint, parameters, *statuses)
+            answer = await self._post(metadata, endpoint, parameters, *statuses)
         return pushed_request_uri(answer.document())
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
@@ -201,13 +215,13 @@ class Provider:
         """
         form = {"token": token, "token_type_hint": token_type_hint}
         async with self._call() as metadata:
-            await self._client.post(metadata, "revocation_endpoint", form, is_body_read=False)
+            await self._post(metadata, "revocation_endpoint", form, is_body_read=False)
 
     async def introspect(self, token: str) -> Claims:
         """The OP's introspection response for an access token (RFC 7662 2), not checked yet."""
         form = {"token": token, "token_type_hint": "access_token"}
         async with self._call() as metadata:
-            answer = await self._client.post(metadata, "introspection_endpoint", form)
+            answer = await self._post(metadata, "introspection_endpoint", form)
         return answer.members()
 
     @asynccontextmanager
@@ -215,6 +229,54 @@ class Provider:
         """The metadata; all requests of the call have the same time together."""
         with budget(self.timeout):
             yield await self._metadata.get()
+
+    async def _post(
+        self,
+        metadata: ProviderMetadata,
+        endpoint_name: Endpoint,
+        form: Mapping[str, str],
+        *expected: int,
+        key: DPoPKey | None = None,
+        patience: float | None = None,
+        before_sending: Callable[[], None] | None = None,
+        is_body_read: bool = True,
+    ) -> OPResponse:
+        """The response to `form`, with an `expected` status, awaited for `patience` seconds.
+
+        With a `key` the request has a proof of it (RFC 9449 5). `before_sending` may raise right
+        before the request is sent. Raises TokenRefused when the OP refuses the request; after
+        NonceRequired the caller may repeat it, and the nonce is then known. Raises other
+        ProviderErrors when a later attempt may succeed.
+        """
+        endpoint: str | None = getattr(metadata, endpoint_name)
+        if endpoint is None:
+            explanation = f"the provider's metadata has no {endpoint_name}"
+            raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
+        client = self.registration.authentication
+        audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
+        authenticated = client.apply(
+            dict(form),
+            audience=audiences[self.registration.assertion_audience],
+            now=self.clock.now(),
+            jti=secrets.token_urlsafe(24),
+        )
+        # To remove from the OP's error messages.
+        sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]
+        answer = await self._http.request(
+            "POST",
+            endpoint,
+            accept=_JSON,
+            headers={**authenticated.headers, **self._proofs.headers(key, "POST", endpoint)},
+            form=authenticated.form,
+            sent=(*sent, client.client_secret),
+            patience=patience,
+            before_sending=before_sending,
+        )
+        self._proofs.learn(endpoint, answer.dpop_nonce)
+        if is_body_read or answer.status != HTTPStatus.OK:
+            require_no_refusal(answer)
+        answer.require_status(*expected or (HTTPStatus.OK,))
+        return answer
 
     async def _userinfo(
         self, endpoint: str, access_token: str, sub: str, key: DPoPKey | None
@@ -244,7 +306,7 @@ class Provider:
         self, endpoint: str, access_token: str, key: DPoPKey | None, *, may_repeat: bool = True
     ) -> OPResponse:
         """The response; of a second request if the first one lacked the nonce (RFC 9449 9)."""
-        proofs = self._client.proofs
+        proofs = self._proofs
         sent = proofs.nonce(endpoint)
         proof = proofs.headers(key, "GET", endpoint, access_token=access_token)
         # In no other place (RFC 6750 2.1, RFC 9449 7.1).

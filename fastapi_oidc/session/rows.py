@@ -20,7 +20,7 @@ Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` sa
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Self, get_args
 
 from fastapi_oidc.errors import Code, SessionError
@@ -64,17 +64,8 @@ class Row:
 
     def encode(self) -> bytes:
         """The row with its secrets, to be sealed."""
-        head = {
-            "generation": self.generation,
-            "owner": self.owner,
-            "answer": len(self.answer),
-            "ended": self.ended,
-            "epoch": self.epoch,
-            "secret": self.secret,
-            "keeps_grant": self.keeps_grant,
-            "expires_at": self.expires_at,
-            "last_seen_at": self.last_seen_at,
-        }
+        head = {**asdict(self), "answer": len(self.answer)}
+        del head["content"]
         return json.dumps(head).encode() + b"\n" + self.answer + self.content
 
     @classmethod

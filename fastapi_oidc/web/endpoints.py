@@ -19,7 +19,6 @@ from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.callback import (
-    Callback,
     LoginFailed,
     LoginRefused,
     SignedIn,
@@ -273,8 +272,8 @@ class Endpoints(Serving[Identity, RequestData]):
                 if is_form
                 else query_parameters(request, Code.AUTHORIZATION_MALFORMED)
             )
-            callback = Callback(parameters, context.cookies)
-            outcome = await complete_login(party, engine.code_exchanges, callback)
+            exchanges, cookies = engine.code_exchanges, context.cookies
+            outcome = await complete_login(party, exchanges, parameters, cookies)
         context.record(outcome.changes)
         if isinstance(outcome, LoginFailed):
             raise outcome.error

@@ -90,11 +90,7 @@ class OIDCMiddleware:
             )
         outer: RequestContext | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
-        fixed = self._registrations.fixed
-        if outer is None and fixed is not None:
-            context = RequestContext(self._engine, fixed, self._routes, scope, None)
-        else:
-            context = await self._context(scope, outer)
+        context = await self._context(scope, outer)
         scope[SCOPE_KEY] = context
         response = _Response(context, send, writes=context is not outer)
         before = of_this_task.set(ref(context))
@@ -144,9 +140,8 @@ class OIDCMiddleware:
         if outer is not None and outer.serves(self._engine):
             outer.app = scope["app"]
             return outer
-        runtime = self._registrations.fixed
-        if runtime is None:
-            runtime = await self._registrations.serving(HTTPConnection(scope))
+        found = self._registrations
+        runtime = found.fixed or await found.serving(HTTPConnection(scope))
         return RequestContext(self._engine, runtime, self._routes, scope, outer)
 
     def _prepare(self, scope: Scope, outer: RequestContext | None) -> None:

@@ -47,7 +47,7 @@ class TestSingleFlight:
         operation.release.set()
         assert await asyncio.gather(*callers) == [1] * 100
         assert not flights.is_running("one")
-        assert len(flights) == 0
+        assert not flights.under_way()
         assert await flights.run("one", operation) == 2
 
     async def test_an_error_reaches_every_caller(self) -> None:
@@ -85,7 +85,7 @@ class TestSingleFlight:
         operation.release.set()
         async with asyncio.timeout(PATIENCE):
             await flights.wait(PATIENCE)
-        assert (operation.runs, len(flights)) == (1, 0)
+        assert (operation.runs, flights.under_way()) == (1, [])
 
     def test_an_operation_of_an_event_loop_that_has_ended_is_not_joined(self) -> None:
         flights, operation = SingleFlight[str, int](), Operation()
