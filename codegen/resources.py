@@ -36,7 +36,7 @@ before anything is sent; calls raise `VmmError`.
 from __future__ import annotations
 
 import builtins
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, Never, Unpack, overload
 
 from pydantic import JsonValue
 
@@ -207,6 +207,8 @@ class _Method:
             taken = "Fields" if self._has_keywords or not self._is_open else f"{self._body}Fields"
             is_optional = self._has_keywords or not self._is_required
             yield f"body: {self._body} | {taken}{' | None = None' * is_optional}, /"
+        if self._has_keywords:
+            yield "*more: Never"
         if self._is_overloaded or (self._has_keywords and self._is_open):
             yield "**fields: object"
         elif self._has_keywords:
@@ -224,7 +226,7 @@ class _Method:
         )
         arguments = list(ids)
         if self._body:
-            fields = "fields" if self._has_keywords else "{}"
+            fields = "fields, *more" if self._has_keywords else "{}"
             model = f"as_model({self._body}, body, {fields}{named})"
             is_given = "body is not None or fields" if self._has_keywords else "body is not None"
             arguments.append(model if self._is_required else f"{model} if {is_given} else None")

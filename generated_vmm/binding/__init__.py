@@ -37,13 +37,20 @@ def for_each_id(method: Method) -> Method:
 
 
 def as_model(
-    model: type[Model], body: Model | Fields | None, fields: Fields, **ids_in_path: str
+    model: type[Model],
+    body: Model | Fields | None,
+    fields: Fields,
+    *more: object,
+    **ids_in_path: str,
 ) -> Model:
     """The model to send; the ids of the path are filled in where the model has them too.
 
     Raises `pydantic.ValidationError` for values that the model refuses, ValueError for an id that
-    contradicts the path, TypeError for a body and keyword arguments at once.
+    contradicts the path, TypeError for a body and keyword arguments at once, and for `more` bodies.
     """
+    if more:
+        names = "=..., ".join(model.model_fields)
+        raise TypeError(f"{model.__name__} is passed by keywords: {names}=...")
     if body is not None and fields:
         raise TypeError(f"{model.__name__}: pass the body or keyword arguments, not both")
     ids = {name: ids_in_path[name] for name in model.ids_in_path if name in ids_in_path}

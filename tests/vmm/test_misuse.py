@@ -65,6 +65,8 @@ def test_a_part_of_a_microvm_is_not_called_itself() -> None:
 TEXT, HOUR = io.StringIO(), timedelta(hours=1)
 CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: vm().boot("/vmlinux", "/disk", 2, 512), TypeError, "vcpu_count=2, mem_size_mib=512"),
+    (lambda: vm().snapshot.create("s", "m"), TypeError, r"by keywords: mem_file_path=\.\.\., "),
+    (lambda: vm().machine_config.update(2, 512), TypeError, r"vcpu_count=\.\.\."),
     (lambda: any_of(VmmClient)("/s", max_body_bytes="1M"), ValueError, "must be a number of bytes"),
     (lambda: any_of(VmmClient)("/s", max_answer_bytes="1M"), ValueError, "a number of bytes"),
     (lambda: any_of(VmmClient)("/s", max_body_bytes=-1), ValueError, "it cannot be negative"),

@@ -6,7 +6,7 @@ before anything is sent; calls raise `VmmError`.
 
 from __future__ import annotations
 
-from typing import Unpack, overload
+from typing import Never, Unpack, overload
 
 from pydantic import JsonValue
 
@@ -33,7 +33,11 @@ class AsyncBalloonStatsResource(AsyncResource):
     @overload
     async def update(self, /, **fields: Unpack[models.BalloonStatsUpdateFields]) -> None: ...
     async def update(
-        self, body: models.BalloonStatsUpdate | Fields | None = None, /, **fields: object
+        self,
+        body: models.BalloonStatsUpdate | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change the pace of the balloon's statistics.
 
@@ -41,7 +45,7 @@ class AsyncBalloonStatsResource(AsyncResource):
         """
         await self._send(
             operations.patch_balloon_stats_interval(
-                as_model(models.BalloonStatsUpdate, body, fields)
+                as_model(models.BalloonStatsUpdate, body, fields, *more)
             )
         )
 
@@ -55,6 +59,7 @@ class AsyncBalloonHintingResource(AsyncResource):
         self,
         body: models.BalloonStartCmd | Fields | None = None,
         /,
+        *more: Never,
         **fields: Unpack[models.BalloonStartCmdFields],
     ) -> None:
         """Begin a run of free page hinting.
@@ -63,7 +68,7 @@ class AsyncBalloonHintingResource(AsyncResource):
         """
         await self._send(
             operations.start_balloon_hinting(
-                as_model(models.BalloonStartCmd, body, fields)
+                as_model(models.BalloonStartCmd, body, fields, *more)
                 if body is not None or fields
                 else None
             )
@@ -110,25 +115,29 @@ class AsyncBalloonResource(AsyncResource):
     async def set(self, body: models.Balloon | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.BalloonFields]) -> None: ...
-    async def set(self, body: models.Balloon | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Balloon | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up the balloon, or replace it.
 
         PUT /balloon. Phase: before start.
         """
-        await self._send(operations.put_balloon(as_model(models.Balloon, body, fields)))
+        await self._send(operations.put_balloon(as_model(models.Balloon, body, fields, *more)))
 
     @overload
     async def update(self, body: models.BalloonUpdate | Fields, /) -> None: ...
     @overload
     async def update(self, /, **fields: Unpack[models.BalloonUpdateFields]) -> None: ...
     async def update(
-        self, body: models.BalloonUpdate | Fields | None = None, /, **fields: object
+        self, body: models.BalloonUpdate | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Give the balloon another size.
 
         PATCH /balloon. Phase: after start.
         """
-        await self._send(operations.patch_balloon(as_model(models.BalloonUpdate, body, fields)))
+        await self._send(
+            operations.patch_balloon(as_model(models.BalloonUpdate, body, fields, *more))
+        )
 
 
 class AsyncBootSourceResource(AsyncResource):
@@ -141,14 +150,14 @@ class AsyncBootSourceResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.BootSourceFields]) -> None: ...
     async def set(
-        self, body: models.BootSource | Fields | None = None, /, **fields: object
+        self, body: models.BootSource | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Set what the guest boots, or replace it.
 
         PUT /boot-source. Phase: before start.
         """
         await self._send(
-            operations.put_guest_boot_source(as_model(models.BootSource, body, fields))
+            operations.put_guest_boot_source(as_model(models.BootSource, body, fields, *more))
         )
 
 
@@ -161,12 +170,16 @@ class AsyncCpuConfigResource(AsyncResource):
     async def set(self, body: models.CpuConfig | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.CpuConfigFields]) -> None: ...
-    async def set(self, body: models.CpuConfig | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.CpuConfig | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set a CPU template of one's own.
 
         PUT /cpu-config. Phase: before start.
         """
-        await self._send(operations.put_cpu_configuration(as_model(models.CpuConfig, body, fields)))
+        await self._send(
+            operations.put_cpu_configuration(as_model(models.CpuConfig, body, fields, *more))
+        )
 
 
 class AsyncDriveResource(AsyncResource):
@@ -178,14 +191,16 @@ class AsyncDriveResource(AsyncResource):
     async def set(self, body: models.Drive | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
-    async def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Drive | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up a drive, or replace it. After the start it is hotplugged, which needs --enable-pci.
 
         PUT /drives/{drive_id}. Phase: any, with PCI after start.
         """
         await self._send(
             operations.put_guest_drive_by_id(
-                self._ids[0], as_model(models.Drive, body, fields, drive_id=self._ids[0])
+                self._ids[0], as_model(models.Drive, body, fields, *more, drive_id=self._ids[0])
             )
         )
 
@@ -201,7 +216,7 @@ class AsyncDriveResource(AsyncResource):
     @overload
     async def update(self, /, **fields: Unpack[models.PartialDriveFields]) -> None: ...
     async def update(
-        self, body: models.PartialDrive | Fields | None = None, /, **fields: object
+        self, body: models.PartialDrive | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Change the file behind a drive, or its limits.
 
@@ -209,7 +224,8 @@ class AsyncDriveResource(AsyncResource):
         """
         await self._send(
             operations.patch_guest_drive_by_id(
-                self._ids[0], as_model(models.PartialDrive, body, fields, drive_id=self._ids[0])
+                self._ids[0],
+                as_model(models.PartialDrive, body, fields, *more, drive_id=self._ids[0]),
             )
         )
 
@@ -223,7 +239,9 @@ class AsyncPmemResource(AsyncResource):
     async def set(self, body: models.Pmem | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
-    async def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Pmem | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up a persistent memory device, or replace it. After the start it is hotplugged, which
         needs --enable-pci.
 
@@ -231,7 +249,7 @@ class AsyncPmemResource(AsyncResource):
         """
         await self._send(
             operations.put_guest_pmem_by_id(
-                self._ids[0], as_model(models.Pmem, body, fields, id=self._ids[0])
+                self._ids[0], as_model(models.Pmem, body, fields, *more, id=self._ids[0])
             )
         )
 
@@ -247,7 +265,7 @@ class AsyncPmemResource(AsyncResource):
     @overload
     async def update(self, /, **fields: Unpack[models.PartialPmemFields]) -> None: ...
     async def update(
-        self, body: models.PartialPmem | Fields | None = None, /, **fields: object
+        self, body: models.PartialPmem | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Change the limits of a persistent memory device.
 
@@ -255,7 +273,7 @@ class AsyncPmemResource(AsyncResource):
         """
         await self._send(
             operations.patch_guest_pmem_by_id(
-                self._ids[0], as_model(models.PartialPmem, body, fields, id=self._ids[0])
+                self._ids[0], as_model(models.PartialPmem, body, fields, *more, id=self._ids[0])
             )
         )
 
@@ -269,13 +287,15 @@ class AsyncLoggerResource(AsyncResource):
     async def set(self, body: models.Logger | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
-    async def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Logger | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say where the log goes; may be repeated. Omitted fields stay, except `level`, which becomes
         Info.
 
         PUT /logger. Phase: before start.
         """
-        await self._send(operations.put_logger(as_model(models.Logger, body, fields)))
+        await self._send(operations.put_logger(as_model(models.Logger, body, fields, *more)))
 
 
 class AsyncMachineConfigResource(AsyncResource):
@@ -295,7 +315,11 @@ class AsyncMachineConfigResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.MachineConfigurationFields]) -> None: ...
     async def set(
-        self, body: models.MachineConfiguration | Fields | None = None, /, **fields: object
+        self,
+        body: models.MachineConfiguration | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set processors and memory.
 
@@ -303,7 +327,7 @@ class AsyncMachineConfigResource(AsyncResource):
         """
         await self._send(
             operations.put_machine_configuration(
-                as_model(models.MachineConfiguration, body, fields)
+                as_model(models.MachineConfiguration, body, fields, *more)
             )
         )
 
@@ -314,7 +338,11 @@ class AsyncMachineConfigResource(AsyncResource):
         self, /, **fields: Unpack[models.PartialMachineConfigurationFields]
     ) -> None: ...
     async def update(
-        self, body: models.PartialMachineConfiguration | Fields | None = None, /, **fields: object
+        self,
+        body: models.PartialMachineConfiguration | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change some settings of processors and memory, at least one.
 
@@ -322,7 +350,7 @@ class AsyncMachineConfigResource(AsyncResource):
         """
         await self._send(
             operations.patch_machine_configuration(
-                as_model(models.PartialMachineConfiguration, body, fields)
+                as_model(models.PartialMachineConfiguration, body, fields, *more)
             )
         )
 
@@ -336,12 +364,14 @@ class AsyncMetricsResource(AsyncResource):
     async def set(self, body: models.Metrics | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
-    async def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Metrics | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say where the metrics go, once per process.
 
         PUT /metrics. Phase: before start.
         """
-        await self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
+        await self._send(operations.put_metrics(as_model(models.Metrics, body, fields, *more)))
 
 
 class AsyncMmdsConfigResource(AsyncResource):
@@ -354,13 +384,15 @@ class AsyncMmdsConfigResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.MmdsConfigFields]) -> None: ...
     async def set(
-        self, body: models.MmdsConfig | Fields | None = None, /, **fields: object
+        self, body: models.MmdsConfig | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Say how the guest reaches its metadata.
 
         PUT /mmds/config. Phase: before start.
         """
-        await self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
+        await self._send(
+            operations.put_mmds_config(as_model(models.MmdsConfig, body, fields, *more))
+        )
 
 
 class AsyncMmdsResource(AsyncResource):
@@ -409,14 +441,14 @@ class AsyncEntropyResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.EntropyDeviceFields]) -> None: ...
     async def set(
-        self, body: models.EntropyDevice | Fields | None = None, /, **fields: object
+        self, body: models.EntropyDevice | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Give the guest a source of random numbers; every field is optional.
 
         PUT /entropy. Phase: before start.
         """
         await self._send(
-            operations.put_entropy_device(as_model(models.EntropyDevice, body, fields))
+            operations.put_entropy_device(as_model(models.EntropyDevice, body, fields, *more))
         )
 
 
@@ -430,13 +462,15 @@ class AsyncSerialResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.SerialDeviceFields]) -> None: ...
     async def set(
-        self, body: models.SerialDevice | Fields | None = None, /, **fields: object
+        self, body: models.SerialDevice | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Say where the guest's serial console goes.
 
         PUT /serial. Phase: before start.
         """
-        await self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))
+        await self._send(
+            operations.put_serial_device(as_model(models.SerialDevice, body, fields, *more))
+        )
 
 
 class AsyncHotplugMemoryResource(AsyncResource):
@@ -456,14 +490,18 @@ class AsyncHotplugMemoryResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.MemoryHotplugConfigFields]) -> None: ...
     async def set(
-        self, body: models.MemoryHotplugConfig | Fields | None = None, /, **fields: object
+        self,
+        body: models.MemoryHotplugConfig | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set up memory that can be added later.
 
         PUT /hotplug/memory. Phase: before start.
         """
         await self._send(
-            operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields))
+            operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields, *more))
         )
 
     @overload
@@ -471,14 +509,20 @@ class AsyncHotplugMemoryResource(AsyncResource):
     @overload
     async def update(self, /, **fields: Unpack[models.MemoryHotplugSizeUpdateFields]) -> None: ...
     async def update(
-        self, body: models.MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
+        self,
+        body: models.MemoryHotplugSizeUpdate | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Ask the guest to take or give back added memory.
 
         PATCH /hotplug/memory. Phase: after start.
         """
         await self._send(
-            operations.patch_memory_hotplug(as_model(models.MemoryHotplugSizeUpdate, body, fields))
+            operations.patch_memory_hotplug(
+                as_model(models.MemoryHotplugSizeUpdate, body, fields, *more)
+            )
         )
 
 
@@ -492,7 +536,11 @@ class AsyncNetworkInterfaceResource(AsyncResource):
     @overload
     async def set(self, /, **fields: Unpack[models.NetworkInterfaceFields]) -> None: ...
     async def set(
-        self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
+        self,
+        body: models.NetworkInterface | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set up a network interface, or replace it. After the start it is hotplugged, which needs
         --enable-pci.
@@ -501,7 +549,8 @@ class AsyncNetworkInterfaceResource(AsyncResource):
         """
         await self._send(
             operations.put_guest_network_interface_by_id(
-                self._ids[0], as_model(models.NetworkInterface, body, fields, iface_id=self._ids[0])
+                self._ids[0],
+                as_model(models.NetworkInterface, body, fields, *more, iface_id=self._ids[0]),
             )
         )
 
@@ -517,7 +566,11 @@ class AsyncNetworkInterfaceResource(AsyncResource):
     @overload
     async def update(self, /, **fields: Unpack[models.PartialNetworkInterfaceFields]) -> None: ...
     async def update(
-        self, body: models.PartialNetworkInterface | Fields | None = None, /, **fields: object
+        self,
+        body: models.PartialNetworkInterface | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change the limits of a network interface.
 
@@ -526,7 +579,9 @@ class AsyncNetworkInterfaceResource(AsyncResource):
         await self._send(
             operations.patch_guest_network_interface_by_id(
                 self._ids[0],
-                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._ids[0]),
+                as_model(
+                    models.PartialNetworkInterface, body, fields, *more, iface_id=self._ids[0]
+                ),
             )
         )
 
@@ -541,7 +596,11 @@ class AsyncSnapshotResource(AsyncResource):
     @overload
     async def create(self, /, **fields: Unpack[models.SnapshotCreateParamsFields]) -> None: ...
     async def create(
-        self, body: models.SnapshotCreateParams | Fields | None = None, /, **fields: object
+        self,
+        body: models.SnapshotCreateParams | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Write a snapshot of the machine to files. It may take 300 s instead of the default timeout;
         a slow disk needs four seconds for each GiB of memory.
@@ -549,7 +608,8 @@ class AsyncSnapshotResource(AsyncResource):
         PUT /snapshot/create. Phase: paused.
         """
         await self._send(
-            operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields)), 300
+            operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields, *more)),
+            300,
         )
 
     @overload
@@ -557,7 +617,11 @@ class AsyncSnapshotResource(AsyncResource):
     @overload
     async def load(self, /, **fields: Unpack[models.SnapshotLoadParamsFields]) -> None: ...
     async def load(
-        self, body: models.SnapshotLoadParams | Fields | None = None, /, **fields: object
+        self,
+        body: models.SnapshotLoadParams | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Restore a machine from a snapshot, before any part of the boot is configured. It stays
         paused until `resume()`, unless `resume_vm=True`. If it fails, the monitor exits.
@@ -565,7 +629,7 @@ class AsyncSnapshotResource(AsyncResource):
         PUT /snapshot/load. Phase: fresh.
         """
         await self._send(
-            operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields))
+            operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields, *more))
         )
 
 
@@ -578,12 +642,14 @@ class AsyncVmResource(AsyncResource):
     async def update(self, body: models.Vm | Fields, /) -> None: ...
     @overload
     async def update(self, /, **fields: Unpack[models.VmFields]) -> None: ...
-    async def update(self, body: models.Vm | Fields | None = None, /, **fields: object) -> None:
+    async def update(
+        self, body: models.Vm | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Pause the machine, or let it run on; the same state twice is no error.
 
         PATCH /vm. Phase: after start.
         """
-        await self._send(operations.patch_vm(as_model(models.Vm, body, fields)))
+        await self._send(operations.patch_vm(as_model(models.Vm, body, fields, *more)))
 
 
 class AsyncVmConfigResource(AsyncResource):
@@ -608,12 +674,14 @@ class AsyncVsockResource(AsyncResource):
     async def set(self, body: models.Vsock | Fields, /) -> None: ...
     @overload
     async def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
-    async def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
+    async def set(
+        self, body: models.Vsock | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up the socket device, or replace it; the monitor binds its unix socket at once.
 
         PUT /vsock. Phase: before start.
         """
-        await self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
+        await self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields, *more)))
 
 
 class AsyncMonitorApi(AsyncResource):
@@ -731,14 +799,18 @@ class AsyncMonitorApi(AsyncResource):
         self, /, **fields: Unpack[models.InstanceActionInfoFields]
     ) -> None: ...
     async def create_sync_action(
-        self, body: models.InstanceActionInfo | Fields | None = None, /, **fields: object
+        self,
+        body: models.InstanceActionInfo | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Start the machine, flush the metrics or send Ctrl+Alt+Del.
 
         PUT /actions. Phase: any.
         """
         await self._send(
-            operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields))
+            operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields, *more))
         )
 
     async def get_version(self) -> models.FirecrackerVersion:

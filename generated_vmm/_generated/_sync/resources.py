@@ -6,7 +6,7 @@ before anything is sent; calls raise `VmmError`.
 
 from __future__ import annotations
 
-from typing import Unpack, overload
+from typing import Never, Unpack, overload
 
 from pydantic import JsonValue
 
@@ -33,7 +33,11 @@ class BalloonStatsResource(Resource):
     @overload
     def update(self, /, **fields: Unpack[models.BalloonStatsUpdateFields]) -> None: ...
     def update(
-        self, body: models.BalloonStatsUpdate | Fields | None = None, /, **fields: object
+        self,
+        body: models.BalloonStatsUpdate | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change the pace of the balloon's statistics.
 
@@ -41,7 +45,7 @@ class BalloonStatsResource(Resource):
         """
         self._send(
             operations.patch_balloon_stats_interval(
-                as_model(models.BalloonStatsUpdate, body, fields)
+                as_model(models.BalloonStatsUpdate, body, fields, *more)
             )
         )
 
@@ -55,6 +59,7 @@ class BalloonHintingResource(Resource):
         self,
         body: models.BalloonStartCmd | Fields | None = None,
         /,
+        *more: Never,
         **fields: Unpack[models.BalloonStartCmdFields],
     ) -> None:
         """Begin a run of free page hinting.
@@ -63,7 +68,7 @@ class BalloonHintingResource(Resource):
         """
         self._send(
             operations.start_balloon_hinting(
-                as_model(models.BalloonStartCmd, body, fields)
+                as_model(models.BalloonStartCmd, body, fields, *more)
                 if body is not None or fields
                 else None
             )
@@ -110,25 +115,27 @@ class BalloonResource(Resource):
     def set(self, body: models.Balloon | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.BalloonFields]) -> None: ...
-    def set(self, body: models.Balloon | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Balloon | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up the balloon, or replace it.
 
         PUT /balloon. Phase: before start.
         """
-        self._send(operations.put_balloon(as_model(models.Balloon, body, fields)))
+        self._send(operations.put_balloon(as_model(models.Balloon, body, fields, *more)))
 
     @overload
     def update(self, body: models.BalloonUpdate | Fields, /) -> None: ...
     @overload
     def update(self, /, **fields: Unpack[models.BalloonUpdateFields]) -> None: ...
     def update(
-        self, body: models.BalloonUpdate | Fields | None = None, /, **fields: object
+        self, body: models.BalloonUpdate | Fields | None = None, /, *more: Never, **fields: object
     ) -> None:
         """Give the balloon another size.
 
         PATCH /balloon. Phase: after start.
         """
-        self._send(operations.patch_balloon(as_model(models.BalloonUpdate, body, fields)))
+        self._send(operations.patch_balloon(as_model(models.BalloonUpdate, body, fields, *more)))
 
 
 class BootSourceResource(Resource):
@@ -140,12 +147,16 @@ class BootSourceResource(Resource):
     def set(self, body: models.BootSource | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.BootSourceFields]) -> None: ...
-    def set(self, body: models.BootSource | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.BootSource | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set what the guest boots, or replace it.
 
         PUT /boot-source. Phase: before start.
         """
-        self._send(operations.put_guest_boot_source(as_model(models.BootSource, body, fields)))
+        self._send(
+            operations.put_guest_boot_source(as_model(models.BootSource, body, fields, *more))
+        )
 
 
 class CpuConfigResource(Resource):
@@ -157,12 +168,16 @@ class CpuConfigResource(Resource):
     def set(self, body: models.CpuConfig | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.CpuConfigFields]) -> None: ...
-    def set(self, body: models.CpuConfig | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.CpuConfig | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set a CPU template of one's own.
 
         PUT /cpu-config. Phase: before start.
         """
-        self._send(operations.put_cpu_configuration(as_model(models.CpuConfig, body, fields)))
+        self._send(
+            operations.put_cpu_configuration(as_model(models.CpuConfig, body, fields, *more))
+        )
 
 
 class DriveResource(Resource):
@@ -174,14 +189,16 @@ class DriveResource(Resource):
     def set(self, body: models.Drive | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.DriveFields]) -> None: ...
-    def set(self, body: models.Drive | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Drive | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up a drive, or replace it. After the start it is hotplugged, which needs --enable-pci.
 
         PUT /drives/{drive_id}. Phase: any, with PCI after start.
         """
         self._send(
             operations.put_guest_drive_by_id(
-                self._ids[0], as_model(models.Drive, body, fields, drive_id=self._ids[0])
+                self._ids[0], as_model(models.Drive, body, fields, *more, drive_id=self._ids[0])
             )
         )
 
@@ -196,14 +213,17 @@ class DriveResource(Resource):
     def update(self, body: models.PartialDrive | Fields, /) -> None: ...
     @overload
     def update(self, /, **fields: Unpack[models.PartialDriveFields]) -> None: ...
-    def update(self, body: models.PartialDrive | Fields | None = None, /, **fields: object) -> None:
+    def update(
+        self, body: models.PartialDrive | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Change the file behind a drive, or its limits.
 
         PATCH /drives/{drive_id}. Phase: after start.
         """
         self._send(
             operations.patch_guest_drive_by_id(
-                self._ids[0], as_model(models.PartialDrive, body, fields, drive_id=self._ids[0])
+                self._ids[0],
+                as_model(models.PartialDrive, body, fields, *more, drive_id=self._ids[0]),
             )
         )
 
@@ -217,7 +237,9 @@ class PmemResource(Resource):
     def set(self, body: models.Pmem | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.PmemFields]) -> None: ...
-    def set(self, body: models.Pmem | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Pmem | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up a persistent memory device, or replace it. After the start it is hotplugged, which
         needs --enable-pci.
 
@@ -225,7 +247,7 @@ class PmemResource(Resource):
         """
         self._send(
             operations.put_guest_pmem_by_id(
-                self._ids[0], as_model(models.Pmem, body, fields, id=self._ids[0])
+                self._ids[0], as_model(models.Pmem, body, fields, *more, id=self._ids[0])
             )
         )
 
@@ -240,14 +262,16 @@ class PmemResource(Resource):
     def update(self, body: models.PartialPmem | Fields, /) -> None: ...
     @overload
     def update(self, /, **fields: Unpack[models.PartialPmemFields]) -> None: ...
-    def update(self, body: models.PartialPmem | Fields | None = None, /, **fields: object) -> None:
+    def update(
+        self, body: models.PartialPmem | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Change the limits of a persistent memory device.
 
         PATCH /pmem/{id}. Phase: after start.
         """
         self._send(
             operations.patch_guest_pmem_by_id(
-                self._ids[0], as_model(models.PartialPmem, body, fields, id=self._ids[0])
+                self._ids[0], as_model(models.PartialPmem, body, fields, *more, id=self._ids[0])
             )
         )
 
@@ -261,13 +285,15 @@ class LoggerResource(Resource):
     def set(self, body: models.Logger | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.LoggerFields]) -> None: ...
-    def set(self, body: models.Logger | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Logger | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say where the log goes; may be repeated. Omitted fields stay, except `level`, which becomes
         Info.
 
         PUT /logger. Phase: before start.
         """
-        self._send(operations.put_logger(as_model(models.Logger, body, fields)))
+        self._send(operations.put_logger(as_model(models.Logger, body, fields, *more)))
 
 
 class MachineConfigResource(Resource):
@@ -287,7 +313,11 @@ class MachineConfigResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.MachineConfigurationFields]) -> None: ...
     def set(
-        self, body: models.MachineConfiguration | Fields | None = None, /, **fields: object
+        self,
+        body: models.MachineConfiguration | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set processors and memory.
 
@@ -295,7 +325,7 @@ class MachineConfigResource(Resource):
         """
         self._send(
             operations.put_machine_configuration(
-                as_model(models.MachineConfiguration, body, fields)
+                as_model(models.MachineConfiguration, body, fields, *more)
             )
         )
 
@@ -304,7 +334,11 @@ class MachineConfigResource(Resource):
     @overload
     def update(self, /, **fields: Unpack[models.PartialMachineConfigurationFields]) -> None: ...
     def update(
-        self, body: models.PartialMachineConfiguration | Fields | None = None, /, **fields: object
+        self,
+        body: models.PartialMachineConfiguration | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change some settings of processors and memory, at least one.
 
@@ -312,7 +346,7 @@ class MachineConfigResource(Resource):
         """
         self._send(
             operations.patch_machine_configuration(
-                as_model(models.PartialMachineConfiguration, body, fields)
+                as_model(models.PartialMachineConfiguration, body, fields, *more)
             )
         )
 
@@ -326,12 +360,14 @@ class MetricsResource(Resource):
     def set(self, body: models.Metrics | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.MetricsFields]) -> None: ...
-    def set(self, body: models.Metrics | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Metrics | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say where the metrics go, once per process.
 
         PUT /metrics. Phase: before start.
         """
-        self._send(operations.put_metrics(as_model(models.Metrics, body, fields)))
+        self._send(operations.put_metrics(as_model(models.Metrics, body, fields, *more)))
 
 
 class MmdsConfigResource(Resource):
@@ -343,12 +379,14 @@ class MmdsConfigResource(Resource):
     def set(self, body: models.MmdsConfig | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.MmdsConfigFields]) -> None: ...
-    def set(self, body: models.MmdsConfig | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.MmdsConfig | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say how the guest reaches its metadata.
 
         PUT /mmds/config. Phase: before start.
         """
-        self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields)))
+        self._send(operations.put_mmds_config(as_model(models.MmdsConfig, body, fields, *more)))
 
 
 class MmdsResource(Resource):
@@ -392,12 +430,16 @@ class EntropyResource(Resource):
     def set(self, body: models.EntropyDevice | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.EntropyDeviceFields]) -> None: ...
-    def set(self, body: models.EntropyDevice | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.EntropyDevice | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Give the guest a source of random numbers; every field is optional.
 
         PUT /entropy. Phase: before start.
         """
-        self._send(operations.put_entropy_device(as_model(models.EntropyDevice, body, fields)))
+        self._send(
+            operations.put_entropy_device(as_model(models.EntropyDevice, body, fields, *more))
+        )
 
 
 class SerialResource(Resource):
@@ -409,12 +451,14 @@ class SerialResource(Resource):
     def set(self, body: models.SerialDevice | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.SerialDeviceFields]) -> None: ...
-    def set(self, body: models.SerialDevice | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.SerialDevice | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Say where the guest's serial console goes.
 
         PUT /serial. Phase: before start.
         """
-        self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields)))
+        self._send(operations.put_serial_device(as_model(models.SerialDevice, body, fields, *more)))
 
 
 class HotplugMemoryResource(Resource):
@@ -434,14 +478,18 @@ class HotplugMemoryResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.MemoryHotplugConfigFields]) -> None: ...
     def set(
-        self, body: models.MemoryHotplugConfig | Fields | None = None, /, **fields: object
+        self,
+        body: models.MemoryHotplugConfig | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set up memory that can be added later.
 
         PUT /hotplug/memory. Phase: before start.
         """
         self._send(
-            operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields))
+            operations.put_memory_hotplug(as_model(models.MemoryHotplugConfig, body, fields, *more))
         )
 
     @overload
@@ -449,14 +497,20 @@ class HotplugMemoryResource(Resource):
     @overload
     def update(self, /, **fields: Unpack[models.MemoryHotplugSizeUpdateFields]) -> None: ...
     def update(
-        self, body: models.MemoryHotplugSizeUpdate | Fields | None = None, /, **fields: object
+        self,
+        body: models.MemoryHotplugSizeUpdate | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Ask the guest to take or give back added memory.
 
         PATCH /hotplug/memory. Phase: after start.
         """
         self._send(
-            operations.patch_memory_hotplug(as_model(models.MemoryHotplugSizeUpdate, body, fields))
+            operations.patch_memory_hotplug(
+                as_model(models.MemoryHotplugSizeUpdate, body, fields, *more)
+            )
         )
 
 
@@ -470,7 +524,11 @@ class NetworkInterfaceResource(Resource):
     @overload
     def set(self, /, **fields: Unpack[models.NetworkInterfaceFields]) -> None: ...
     def set(
-        self, body: models.NetworkInterface | Fields | None = None, /, **fields: object
+        self,
+        body: models.NetworkInterface | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Set up a network interface, or replace it. After the start it is hotplugged, which needs
         --enable-pci.
@@ -479,7 +537,8 @@ class NetworkInterfaceResource(Resource):
         """
         self._send(
             operations.put_guest_network_interface_by_id(
-                self._ids[0], as_model(models.NetworkInterface, body, fields, iface_id=self._ids[0])
+                self._ids[0],
+                as_model(models.NetworkInterface, body, fields, *more, iface_id=self._ids[0]),
             )
         )
 
@@ -495,7 +554,11 @@ class NetworkInterfaceResource(Resource):
     @overload
     def update(self, /, **fields: Unpack[models.PartialNetworkInterfaceFields]) -> None: ...
     def update(
-        self, body: models.PartialNetworkInterface | Fields | None = None, /, **fields: object
+        self,
+        body: models.PartialNetworkInterface | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Change the limits of a network interface.
 
@@ -504,7 +567,9 @@ class NetworkInterfaceResource(Resource):
         self._send(
             operations.patch_guest_network_interface_by_id(
                 self._ids[0],
-                as_model(models.PartialNetworkInterface, body, fields, iface_id=self._ids[0]),
+                as_model(
+                    models.PartialNetworkInterface, body, fields, *more, iface_id=self._ids[0]
+                ),
             )
         )
 
@@ -519,7 +584,11 @@ class SnapshotResource(Resource):
     @overload
     def create(self, /, **fields: Unpack[models.SnapshotCreateParamsFields]) -> None: ...
     def create(
-        self, body: models.SnapshotCreateParams | Fields | None = None, /, **fields: object
+        self,
+        body: models.SnapshotCreateParams | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Write a snapshot of the machine to files. It may take 300 s instead of the default timeout;
         a slow disk needs four seconds for each GiB of memory.
@@ -527,7 +596,8 @@ class SnapshotResource(Resource):
         PUT /snapshot/create. Phase: paused.
         """
         self._send(
-            operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields)), 300
+            operations.create_snapshot(as_model(models.SnapshotCreateParams, body, fields, *more)),
+            300,
         )
 
     @overload
@@ -535,14 +605,20 @@ class SnapshotResource(Resource):
     @overload
     def load(self, /, **fields: Unpack[models.SnapshotLoadParamsFields]) -> None: ...
     def load(
-        self, body: models.SnapshotLoadParams | Fields | None = None, /, **fields: object
+        self,
+        body: models.SnapshotLoadParams | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Restore a machine from a snapshot, before any part of the boot is configured. It stays
         paused until `resume()`, unless `resume_vm=True`. If it fails, the monitor exits.
 
         PUT /snapshot/load. Phase: fresh.
         """
-        self._send(operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields)))
+        self._send(
+            operations.load_snapshot(as_model(models.SnapshotLoadParams, body, fields, *more))
+        )
 
 
 class VmResource(Resource):
@@ -554,12 +630,14 @@ class VmResource(Resource):
     def update(self, body: models.Vm | Fields, /) -> None: ...
     @overload
     def update(self, /, **fields: Unpack[models.VmFields]) -> None: ...
-    def update(self, body: models.Vm | Fields | None = None, /, **fields: object) -> None:
+    def update(
+        self, body: models.Vm | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Pause the machine, or let it run on; the same state twice is no error.
 
         PATCH /vm. Phase: after start.
         """
-        self._send(operations.patch_vm(as_model(models.Vm, body, fields)))
+        self._send(operations.patch_vm(as_model(models.Vm, body, fields, *more)))
 
 
 class VmConfigResource(Resource):
@@ -584,12 +662,14 @@ class VsockResource(Resource):
     def set(self, body: models.Vsock | Fields, /) -> None: ...
     @overload
     def set(self, /, **fields: Unpack[models.VsockFields]) -> None: ...
-    def set(self, body: models.Vsock | Fields | None = None, /, **fields: object) -> None:
+    def set(
+        self, body: models.Vsock | Fields | None = None, /, *more: Never, **fields: object
+    ) -> None:
         """Set up the socket device, or replace it; the monitor binds its unix socket at once.
 
         PUT /vsock. Phase: before start.
         """
-        self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields)))
+        self._send(operations.put_guest_vsock(as_model(models.Vsock, body, fields, *more)))
 
 
 class MonitorApi(Resource):
@@ -703,13 +783,19 @@ class MonitorApi(Resource):
     @overload
     def create_sync_action(self, /, **fields: Unpack[models.InstanceActionInfoFields]) -> None: ...
     def create_sync_action(
-        self, body: models.InstanceActionInfo | Fields | None = None, /, **fields: object
+        self,
+        body: models.InstanceActionInfo | Fields | None = None,
+        /,
+        *more: Never,
+        **fields: object,
     ) -> None:
         """Start the machine, flush the metrics or send Ctrl+Alt+Del.
 
         PUT /actions. Phase: any.
         """
-        self._send(operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields)))
+        self._send(
+            operations.create_sync_action(as_model(models.InstanceActionInfo, body, fields, *more))
+        )
 
     def get_version(self) -> models.FirecrackerVersion:
         """Tell the version of the monitor.
