@@ -29,7 +29,9 @@ from fastapi_oidc.flows.relying_party import (
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration
+from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.network import HTTPOptions, Network
+from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session.cells import Cells, LastSteps
 from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,

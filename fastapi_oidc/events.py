@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, OIDCError
@@ -64,21 +64,10 @@ class Event:
 
 EventListener: TypeAlias = Callable[[Event], None]
 
-_WARNINGS = frozenset(
-    {
-        EventName.LOGIN_REFUSED,
-        EventName.SESSION_REFRESH_POSTPONED,
-        EventName.SESSION_IDENTITY_NOT_UPDATED,
-        EventName.SESSION_NOT_REMOVED,
-        EventName.SESSION_REMOVAL_GIVEN_UP,
-        EventName.SESSION_COOKIE_WITHHELD,
-        EventName.LOGOUT_RETURN_REFUSED,
-        EventName.LOGOUT_REVOCATION_FAILED,
-        EventName.FRONT_CHANNEL_LOGOUT_REFUSED,
-        EventName.BACK_CHANNEL_LOGOUT_REFUSED,
-        EventName.REQUEST_REFUSED,
-    }
-)
+_FAILURES: Final = (
+    "refused", "failed", "postponed", "withheld", "not_updated", "not_removed", "given_up"
+)  # fmt: skip
+"""How the names of warnings end."""
 
 
 class Announcer:
@@ -116,7 +105,7 @@ class Announcer:
         if self._registration:
             event = replace(event, registration=self._registration)
         logger = logging.getLogger(f"fastapi_oidc.{event.name.partition('.')[0]}")
-        level = logging.WARNING if event.name in _WARNINGS else logging.INFO
+        level = logging.WARNING if event.name.endswith(_FAILURES) else logging.INFO
         if logger.isEnabledFor(level):  # a line takes as long as the rest
             logger.log(level, "%s", _line(event), extra={"oidc_event": event})
         if self._listener is None:

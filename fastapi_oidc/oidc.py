@@ -15,7 +15,7 @@ from fastapi_oidc.flows.relying_party import IdentityContext, ResolveIdentity
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
 from fastapi_oidc.registrations import Given, Registrations
-from fastapi_oidc.resource_server import Caller
+from fastapi_oidc.resource_server.token import Caller
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.api import API

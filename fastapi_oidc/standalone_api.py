@@ -15,7 +15,7 @@ from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.events import EventListener
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.model import StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.api import API

@@ -21,8 +21,8 @@ from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, RefusedGrant, RefusedRequest
 from fastapi_oidc.protocol.token import authorization_code_grant
-from fastapi_oidc.provider import Provider
 from fastapi_oidc.provider.http import HTTPClient, OPResponse
+from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.settings import OIDCSettings
 
 _OPTIONAL: Final = {

@@ -14,8 +14,9 @@ from fastapi_oidc.doctor.finding import Finding, fault, note, ok, warning
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet
 from fastapi_oidc.protocol.metadata import discovery_url
-from fastapi_oidc.provider import Network, Provider
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.network import Network
+from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.settings.rules import unencrypted
 

@@ -24,10 +24,10 @@ from fastapi_oidc.flows.revocation import (
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.protocol.encoding import is_same
 from fastapi_oidc.protocol.logout import (
-    EndSessionRequest,
     ExpectedLogout,
     LogoutToken,
     accept_logout_token,
+    end_session_url,
     front_channel_session,
     logout_token_parameter,
 )
@@ -98,12 +98,11 @@ def complete_logout(
     """
     pending = party.logouts.find(cookies, now=party.clock.now())
     states = parameters.get("state", ())
-    if pending is None or len(states) != 1 or not is_same(states[0], pending.state):
-        party.sessions.announcer.announce(EventName.LOGOUT_RETURN_REFUSED)
-        return Redirection(party.settings.default_return_path, (party.logouts.ended(),))
-    party.sessions.announcer.announce(EventName.LOGOUT_RETURNED)
-    default = party.settings.default_return_path
-    return_to = same_origin_path(pending.return_to, default=default)
+    name, return_to = EventName.LOGOUT_RETURN_REFUSED, party.settings.default_return_path
+    if pending is not None and len(states) == 1 and is_same(states[0], pending.state):
+        name = EventName.LOGOUT_RETURNED
+        return_to = same_origin_path(pending.return_to, default=return_to)
+    party.sessions.announcer.announce(name)
     return Redirection(return_to, (party.logouts.ended(),))
 
 
@@ -140,14 +139,15 @@ async def _at_provider(
     pending = PendingLogout(
         state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
     )
-    request = EndSessionRequest(
+    location = end_session_url(
+        metadata.end_session_endpoint,
         client_id=party.settings.client_id,
         id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
         state=pending.state if post_logout_redirect_uri else None,
     )
     changes = (party.logouts.begun(pending),) if post_logout_redirect_uri else ()
-    return Redirection(request.url(metadata.end_session_endpoint), changes)
+    return Redirection(location, changes)
 
 
 async def accept_back_channel_logout(

@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
 from fastapi_oidc.session.model import AnySession, Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings

@@ -36,7 +36,7 @@ from fastapi_oidc.protocol.id_token import (
     accept_refreshed_id_token,
 )
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider import VerifiedToken
+from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 

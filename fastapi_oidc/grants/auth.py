@@ -18,7 +18,7 @@ from fastapi_oidc.protocol.access_token import refuses
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed, NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.urls import travels_unencrypted
-from fastapi_oidc.provider import Proofs
+from fastapi_oidc.provider.client_endpoints import Proofs
 
 
 def attach(proofs: Proofs, request: httpx.Request, token: IssuedToken, server: str) -> None:

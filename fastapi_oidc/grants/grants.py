@@ -34,7 +34,7 @@ from fastapi_oidc.protocol.downstream import (
     Target,
 )
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider import Proofs
+from fastapi_oidc.provider.client_endpoints import Proofs
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.session_cookie import Copy
 

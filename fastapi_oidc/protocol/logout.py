@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from fastapi_oidc.clock import Instant
@@ -23,23 +23,12 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query, written
 
 
-@dataclass(frozen=True, slots=True)
-class EndSessionRequest:
-    """The parameters of RP-Initiated Logout 2; `client_id` is always sent."""
+def end_session_url(endpoint: str, **parameters: str | None) -> str:
+    """The URL to which the browser is redirected, with the parameters of RP-Initiated Logout 2.
 
-    client_id: str
-    id_token_hint: str | None = field(default=None, repr=False)
-    post_logout_redirect_uri: str | None = None
-    state: str | None = None
-    logout_hint: str | None = None
-
-    def parameters(self) -> dict[str, str]:
-        """The parameters that are set, by their names in the specification."""
-        return written(asdict(self))
-
-    def url(self, endpoint: str) -> str:
-        """The URL to which the browser is redirected; `endpoint` may already have a query (2.1)."""
-        return with_query(endpoint, self.parameters())
+    `endpoint` may already have a query (2.1).
+    """
+    return with_query(endpoint, written(parameters))
 
 
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"

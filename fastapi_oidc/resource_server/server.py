@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.access_token import (
 from fastapi_oidc.protocol.dpop import Scheme, accept_proof
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import Unverified
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.resource_server.token import AccessToken, Proofs, require_certificate
 
 MAX_TOKENS: Final = 10_000

@@ -20,7 +20,8 @@ from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.metadata import Tenants
-from fastapi_oidc.provider import PROVIDER_TIMEOUT, HTTPOptions
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
+from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE

@@ -22,7 +22,7 @@ from fastapi_oidc.protocol.urls import (
     require_url,
     travels_unencrypted,
 )
-from fastapi_oidc.provider import HTTPOptions
+from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.settings.environment import CREDENTIALS
 from fastapi_oidc.settings.texts import pem_or_jwk, revealed
 

@@ -13,7 +13,7 @@ from fastapi_oidc.codes import ANSWERS, PublicAnswer
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
 from fastapi_oidc.protocol.step_up import challenge
-from fastapi_oidc.resource_server import PresentedToken
+from fastapi_oidc.resource_server.server import PresentedToken
 from fastapi_oidc.resource_server.token import Permission
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.requests import requested_path, token_scheme_in

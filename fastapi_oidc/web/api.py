@@ -27,8 +27,8 @@ from fastapi_oidc.errors import (
 )
 from fastapi_oidc.flows.relying_party import Application, IdentityContext
 from fastapi_oidc.peer_names import require_known
-from fastapi_oidc.resource_server import AccessToken, Caller, ResourceServer
-from fastapi_oidc.resource_server.token import Permission
+from fastapi_oidc.resource_server.server import ResourceServer
+from fastapi_oidc.resource_server.token import AccessToken, Caller, Permission
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.access_tokens import Challenger, presented_token
 from fastapi_oidc.web.api_documents import (

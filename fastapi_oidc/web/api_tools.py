@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.resource_server import AccessToken
+from fastapi_oidc.resource_server.token import AccessToken
 
 MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """Maximum size, in bytes, of a request body whose tools are told apart; that of the package `mcp`.

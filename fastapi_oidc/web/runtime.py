@@ -18,7 +18,7 @@ from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.step_up import StepUp
-from fastapi_oidc.provider import Network
+from fastapi_oidc.provider.network import Network
 from fastapi_oidc.session.cells import LastSteps
 from fastapi_oidc.session.model import (
     EndReason,

@@ -11,7 +11,9 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider import Network, Provider, Registration
+from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.network import Network
+from fastapi_oidc.provider.provider import Provider
 
 ISSUER = "https://op.test/tenant/"
 NOW = 1_800_000_000

@@ -9,9 +9,9 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider import Provider
 from fastapi_oidc.provider.document import Document
 from fastapi_oidc.provider.http import budget
+from fastapi_oidc.provider.provider import Provider
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.documents import Source, down
 from tests.oidc.provider.op import OP, SigningKey

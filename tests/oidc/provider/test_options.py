@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
-from fastapi_oidc.provider import HTTPOptions, Network
 from fastapi_oidc.provider.http import HTTPClient
+from fastapi_oidc.provider.network import HTTPOptions, Network
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.certificates import Authority, listening_with_tls
 from tests.oidc.provider.sockets import listening, whole

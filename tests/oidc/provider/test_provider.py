@@ -16,7 +16,7 @@ from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant
-from fastapi_oidc.provider import Provider
+from fastapi_oidc.provider.provider import Provider
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, METADATA, NOW, OP, SigningKey
 

@@ -9,8 +9,11 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.provider import HTTPOptions, Network, Provider, Registration, VerifiedToken
+from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget
+from fastapi_oidc.provider.network import HTTPOptions, Network
+from fastapi_oidc.provider.provider import Provider
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.op import ISSUER, OP, SigningKey
 from tests.oidc.virtual_time import VirtualTimeLoop
