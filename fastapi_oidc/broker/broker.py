@@ -56,7 +56,8 @@ class Broker(Awaited):
             raise misconfigured(
                 f"{wrong[0]!r} is a host's name in lower case, without :// and port"
             )
-        for route in routes.values():
+        for route in self.routes.values():
+            require_kind("each of the routes of a Broker", route, Route)
             if route.approve:
                 engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
             api = party.api(route.target)

@@ -19,7 +19,7 @@ def abilities(document: Mapping[str, JSON], settings: OIDCSettings) -> Iterator[
     """Whether the provider supports what the settings need; an absent list is not a fault."""
     yield _pkce(document)
     yield from _response_mode(document, settings)
-    method = settings.client_auth_method or _default_method(settings)
+    method = settings.authentication().method
     offered = _names(document, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
     if method not in offered and method != "none":
         yield warning("client", f"{method} is not among {shown(offered)}")
@@ -104,7 +104,3 @@ def _back_channel_logout(document: Mapping[str, JSON], settings: OIDCSettings) -
     accepted = "are accepted" if settings.logout_token_without_exp else "are refused"
     text = f"supported; tokens without exp {accepted} (logout_token_without_exp)"
     return ok("back-channel logout", text)
-
-
-def _default_method(settings: OIDCSettings) -> str:
-    return "none" if settings.client_secret is None else "client_secret_basic"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
@@ -97,12 +97,9 @@ def misspelt(
             found[variable] = f"{prefix}{meant}".upper()
         elif meant is not None:
             _logger.warning("%s is not read: %s", variable, meant)
-        elif likely := () if variable.endswith(others) else _similar(variable, known):
-            found[variable] = likely[0]
+        elif not variable.endswith(others):
+            for likely in get_close_matches(variable, known, 1, SIMILARITY):
+                found[variable] = likely
     for variable, name in found.items():
         _logger.warning("%s is not read: is %s meant?", variable, name)
     return found
-
-
-def _similar(variable: str, known: Collection[str]) -> Sequence[str]:
-    return get_close_matches(variable, known, n=1, cutoff=SIMILARITY)

@@ -64,11 +64,12 @@ from fastapi_oidc.web.guards import (
     needs_of,
     scopes_of,
 )
-from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import SAFE_METHODS, token_scheme_in
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving, context_of, require_own_middleware
+from fastapi_oidc.web.unawaited import require_takes
 
 TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 
@@ -233,7 +234,8 @@ class API(Serving[Identity, Any]):
         """
         if not callable(app):
             raise misconfigured(
-                "api.protected takes the ASGI application first, and then its scopes"
+                f"api.protected takes the ASGI application first, not {type(app).__name__}, and "
+                "then its scopes; that of an MCP server is server.streamable_http_app()"
             )
         by_tool = scopes_by_tool(tools or {})
         require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
@@ -20,6 +20,11 @@ from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Awaited, Dependency, name_with
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
+
+_ONE_KIND: Final = (
+    "{} was refused, because its endpoint takes {} only: use oidc.require_user for both, or "
+    "api.require(...) for tokens"
+)
 
 
 class Endpoint(NamedTuple):
@@ -140,51 +145,56 @@ def override_of(connection: HTTPConnection, dependency: object) -> Callable[[], 
     FastAPI calls every sub-dependency. A request with an access token needs no session, so
     `require_auth` cannot be a sub-dependency of `require_user`, which asks here.
     """
-    overrides = getattr(connection.scope.get("app"), "dependency_overrides", None)
-    override: Callable[..., Any] | None = overrides.get(dependency) if overrides else None
-    return override
+    app: Any = connection.scope.get("app")
+    overrides: dict[object, Callable[[], Any]] = getattr(app, "dependency_overrides", {})
+    return overrides.get(dependency)
 
 
 def advise_on_refusal(context: RequestContext, code: Code) -> None:
-    """Log why a refusal may surprise: no CORS headers, a token, an override of nothing."""
+    """Log why a refusal may surprise."""
     advise_on_root_path(context)
+    for setting, text in _surprises(context, code):
+        context.party.announcer.advise(setting, text)
+
+
+def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]:
+    """No CORS headers, another site or path, a token or session too much, a lost override."""
     app, headers = context.scope["app"], context.connection.headers
-    is_foreign = headers.get("sec-fetch-site") in ("same-site", "cross-site")
-    is_script = headers.get("sec-fetch-mode") == "cors"
-    if is_foreign and is_script and not any(map(_is_cors, getattr(app, "user_middleware", ()))):
-        context.party.announcer.advise(
+    origin, site = shown(headers.get("origin")), headers.get("sec-fetch-site")
+    is_script = site in ("same-site", "cross-site") and headers.get("sec-fetch-mode") == "cors"
+    if is_script and not any(map(_is_cors, getattr(app, "user_middleware", ()))):
+        yield (
             "CORSMiddleware",
-            f"a script at {shown(headers.get('origin'))} was refused and cannot read why, so that "
-            'its browser says "Failed to fetch". If the page is yours, add CORSMiddleware',
+            f"a script at {origin} was refused and cannot read why, so that its browser says "
+            '"Failed to fetch". If the page is yours, add CORSMiddleware',
         )
-    is_trusted = headers.get("origin") in context.runtime.trusted_origins
-    is_elsewhere = headers.get("sec-fetch-site") == "cross-site"
-    if code is Code.SESSION_REQUIRED and is_elsewhere and is_trusted:
-        context.party.announcer.advise(
-            "trusted_origins",
-            f"a page of {shown(headers.get('origin'))} has no session here, because browsers send "
-            "the cookie to no other site: serve both from subdomains of one domain",
-        )
-    if code is Code.SESSION_REQUIRED and context.is_at_own_route:
-        context.party.announcer.advise(
-            "require_auth",
-            f"it refuses {context.path}, where people sign in: let a middleware that calls a guard "
-            "pass the routes of oidc.router",
-        )
-    if code is Code.SESSION_REQUIRED and context.brings_token:
-        context.party.announcer.advise(
-            "Authorization",
-            "an access token was refused, because its endpoint takes sessions only: use "
-            "oidc.require_user, or api.require(...) for tokens",
-        )
+    if code is Code.SESSION_REQUIRED:
+        if site == "cross-site" and headers.get("origin") in context.runtime.trusted_origins:
+            yield (
+                "trusted_origins",
+                f"a page of {origin} has no session here, because browsers send the cookie to no "
+                "other site: serve both from subdomains of one domain",
+            )
+        if context.is_at_own_route:
+            yield (
+                "require_auth",
+                f"it refuses {context.path}, where people sign in: let a middleware that calls a "
+                "guard pass the routes of oidc.router",
+            )
+        if context.brings_token:
+            yield "Authorization", _ONE_KIND.format("an access token", "sessions")
+    elif code is Code.ACCESS_TOKEN_REQUIRED:
+        if "authorization" in headers:
+            yield "Authorization", "its scheme is neither Bearer nor DPoP"
+        if context.known:
+            yield "api.require", _ONE_KIND.format("a session", "access tokens")
     calls = [each.call for each in dependants_of(context.scope)]
     overrides = [*getattr(app, "dependency_overrides", ())]
     owned = [(each, getattr(each, "__self__", each)) for each in overrides if each not in calls]
-    lost = [name_with(*each) for each in owned if isinstance(each[1], Dependency | Awaited)]
-    if lost:
-        context.party.announcer.advise(
+    for lost in [each for each in owned if isinstance(each[1], Dependency | Awaited)][:1]:
+        yield (
             "dependency_overrides",
-            f"the endpoint that refused a request does not depend on {lost[0]}, which is "
+            f"the endpoint that refused a request does not depend on {name_with(*lost)}, which is "
             "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
             "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
         )

@@ -39,6 +39,8 @@ _EXCLUDED: Final = (
     "below `exclude` of OIDCMiddleware, where no session is loaded: await oidc.get_locals(request)"
 )
 
+_AGAIN: Final = "it is as the response began: is_still_signed_in says whether it has ended since"
+
 
 class RequestContext(OwnRequest):
     """Loads the session at most once, and collects the cookie changes of the response.
@@ -58,7 +60,7 @@ class RequestContext(OwnRequest):
     _changes: tuple[CookieChange, ...] = ()
     _pending: PendingCookie | None = None
     _begun: Live | None = None
-    _is_cleared = _has_ended = False
+    _is_cleared = _has_ended = _is_read = False
     _changing: frozenset[asyncio.Task[Live]] = frozenset()
     _uses: tuple[Use, ...] = ()
 
@@ -90,6 +92,9 @@ class RequestContext(OwnRequest):
         A request that is not `active` does not count for the idle timeout.
         """
         if self.known is not None or self._runtime is None:
+            if self._is_read and self.known:
+                self.party.announcer.advise("get_session", _AGAIN)
+            self._is_read = not self.is_open
             return OIDCLocals() if self.known is None else self.known
         with self.owning:
             self.require_trusted_origin(self.scope)

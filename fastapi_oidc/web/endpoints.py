@@ -49,7 +49,7 @@ from fastapi_oidc.web.login_query import (
     choices,
     registration_for,
 )
-from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
+from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind
 from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
 from fastapi_oidc.web.requests import (
@@ -63,6 +63,7 @@ from fastapi_oidc.web.requests import (
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.serving import EndpointFunction, Serving
+from fastapi_oidc.web.unawaited import require_takes
 
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None

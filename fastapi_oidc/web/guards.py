@@ -27,12 +27,12 @@ from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.web.application import dependants_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
-from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
+from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.runtime import Engine, OIDCLocals
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
-from fastapi_oidc.web.unawaited import tested_call
+from fastapi_oidc.web.unawaited import require_takes
 
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
@@ -243,14 +243,8 @@ def with_predicate(
     predicate: Predicate[Identity], root: RequireAuth[Identity]
 ) -> Guard[OIDCSession[Identity]]:
     """A guard for identities for which the predicate is true."""
-    kind = root.engine.identity_type if root.engine is not None else object
-    kind = kind if isclass(kind) else object
-    require_takes("the predicate of oidc.require", predicate, kind)
-    if source := tested_call(predicate, kind):
-        raise misconfigured(
-            f"the predicate of oidc.require tests `{source}`, a coroutine, which is always true: "
-            "write an async function, with await"
-        )
+    kind = getattr(root.engine, "identity_type", object)
+    require_takes("the predicate of oidc.require", predicate, kind if isclass(kind) else object)
     return made_here(Guard("require", root, partial(_require_true, predicate)))
 
 
@@ -307,11 +301,11 @@ async def _require_csrf_token(
     token = connection.headers.get(CSRF_HEADER)
     if token is None:
         token = await _csrf_field(connection)
-    if token is None and connection.scope["type"] == "websocket":
+    if token is None and connection.scope.get("method", "GET") == "GET":
         raise SessionError(
             Code.SESSION_CSRF,
-            "a browser sends no CSRF token with a websocket: use require_auth, which refuses "
-            "pages of other origins",
+            "a browser sends no CSRF token with a websocket or a link: use require_auth, which "
+            "refuses pages of other origins",
         )
     context.runtime.csrf.require(session, token)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, Field
@@ -16,12 +16,8 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import is_this_machine, same_origin_path
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.pages import NO_STORE
+from fastapi_oidc.web.requests import MOVED
 from fastapi_oidc.web.routes import Role
-
-_RETURN_TO: Final = frozenset(
-    ("next", "redirect", "redirect_to", "return_url", "returnUrl", "returnTo", "callbackUrl", "rd")
-)
-"""What other libraries call the path to which a login returns."""
 
 
 class LoginQuery(BaseModel):
@@ -97,10 +93,11 @@ def advise_on_host(context: RequestContext) -> None:
 
 
 def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
-    """Log that a `return_to` has another name."""
-    if asked.return_to is None and (named := context.connection.query_params.keys() & _RETURN_TO):
-        text = f"a login has the parameter {min(named)}; the path to return to is return_to"
-        context.party.announcer.advise(min(named), text)
+    """Log that a login without `return_to` has a parameter that is not read, perhaps for it."""
+    unread = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
+    if asked.return_to is None and unread:
+        text = f"does not read {shown(min(unread))}, but {', '.join(LoginQuery.model_fields)}"
+        context.party.announcer.advise("a login", text)
 
 
 def advise_on_return(context: RequestContext, return_to: str | None) -> None:

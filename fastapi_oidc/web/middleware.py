@@ -174,7 +174,8 @@ class OIDCMiddleware:
             where = "Add to the lifespan of the outer application"
         _log.warning(
             "%s: at shutdown nothing waits for token requests that were sent, and their refresh "
-            "tokens are lost.\n%s: await oidc.aclose()",
+            "tokens are lost.\n%s: await oidc.aclose()\n"
+            "Outside of OIDCMiddleware there is no request.state.oidc: add OIDCMiddleware last.",
             cause,
             where,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
@@ -218,18 +217,3 @@ def name_with(function: Any, owner: object) -> str:
         return owner.name
     noun = getattr(owner, "noun", None)
     return str(function.__qualname__ if noun is None else f"{noun}.{function.__name__}")
-
-
-def require_takes(name: str, callback: Any, *given: type) -> None:
-    """Raise ConfigurationError for a callback that cannot be called with values of these types."""
-    if callback is not None and not callable(callback):
-        raise misconfigured(f"{name} is a function, not {type(callback).__name__}")
-    try:
-        taken = inspect.signature(callback, follow_wrapped=False)
-    except (TypeError, ValueError):  # there is none, or it is written in C
-        return
-    try:
-        taken.bind(*given)
-    except TypeError:
-        kinds = ", ".join(each.__name__ for each in given)
-        raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}") from None

@@ -70,27 +70,25 @@ def find_context(connection: HTTPConnection, engine: Engine | None = None) -> Re
         )
     if context is not None and engine is not None and context.serves(engine):
         return context.find(engine.name)
-    added = getattr(connection.scope.get("app"), "user_middleware", ())
-    if engine is not None and any(serves(each, engine.name) for each in added):
-        raise ConfigurationError(
-            Code.CONFIGURATION_MIDDLEWARE_MISSING,
-            "this is called in a middleware that was added after OIDCMiddleware and runs before "
-            "it: add OIDCMiddleware last",
-        )
-    if engine is not None and not engine.signs_in:
-        raise ConfigurationError(
-            Code.CONFIGURATION_MIDDLEWARE_MISSING,
-            "this app has no middleware of the StandaloneAPI: "
-            "app.add_middleware(OIDCMiddleware, oidc=api)",
-        )
     instance = "an OIDC instance" if engine is None else f"the OIDC instance {engine.name!r}"
-    raise ConfigurationError(
-        Code.CONFIGURATION_MIDDLEWARE_MISSING,
+    fault = (
         f"this app has no middleware of {instance}, which needs three lines:\n"
         "  oidc = OIDC(OIDCSettings())\n"
         "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
-        "  app.include_router(oidc.router, prefix='/auth')",
+        "  app.include_router(oidc.router, prefix='/auth')"
     )
+    added = getattr(connection.scope.get("app"), "user_middleware", ())
+    if engine is not None and any(serves(each, engine.name) for each in added):
+        fault = (
+            "this is called in a middleware that was added after OIDCMiddleware and runs before "
+            "it: add OIDCMiddleware last"
+        )
+    elif engine is not None and not engine.signs_in:
+        fault = (
+            "this app has no middleware of the StandaloneAPI: "
+            "app.add_middleware(OIDCMiddleware, oidc=api)"
+        )
+    raise ConfigurationError(Code.CONFIGURATION_MIDDLEWARE_MISSING, fault)
 
 
 def require_own_middleware(connection: HTTPConnection) -> None:

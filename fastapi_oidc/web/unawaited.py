@@ -1,7 +1,7 @@
-"""Finds coroutines and guards that the code of an endpoint drops, before the endpoint acts.
+"""Finds what the code of an endpoint or callback drops, a coroutine or guard, before it acts.
 
-The response of such an endpoint is refused anyway, but what it has done stays done. A predicate
-that tests a coroutine would let everybody in.
+The response of such an endpoint is refused anyway, but what it has done stays done. A callback that
+tests a coroutine would take everybody for an administrator.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import linecache
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from textwrap import dedent
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast, get_args
 
 from fastapi.params import Depends
 
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.web.misuse import Awaited, Dependency
 
 Names: TypeAlias = Mapping[str, Any]
@@ -32,24 +33,38 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     """
     function = inspect.unwrap(call)
     names = _names_of(function)
-    if not any(_is_a(each, Dependency, Awaited) for each in _objects(names)):
-        return None
     for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
         if isinstance(value, ast.Call) and _is_to_be_used(_value_of(value.func, names)):
             return ast.unparse(value)
     return None
 
 
-def tested_call(function: Any, kind: type) -> str | None:
+def require_takes(name: str, callback: Any, *given: type) -> None:
+    """Raise ConfigurationError for a callback that cannot be called with values of these types."""
+    if callback is not None and not callable(callback):
+        raise misconfigured(f"{name} is a function, not {type(callback).__name__}")
+    try:
+        taken = inspect.signature(callback, follow_wrapped=False)
+    except (TypeError, ValueError):  # there is none, or it is written in C
+        return
+    try:
+        named = taken.bind(*given).arguments
+    except TypeError:
+        kinds = ", ".join(each.__name__ for each in given)
+        raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}") from None
+    if source := _tested_call(callback, named):
+        raise misconfigured(
+            f"{name} tests `{source}`, a coroutine, which is always true: write an async function, "
+            "with await"
+        )
+
+
+def _tested_call(function: Any, given: Names) -> str | None:
     """The source of a call of an async function whose coroutine `function` tests: always true.
 
-    `kind` is the class of what `function` is called with.
+    `given` are the classes of what `function` is called with.
     """
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    given = dict.fromkeys(code.co_varnames[: code.co_argcount], kind)
-    names = {**function.__globals__, **_names_of(function), **given}
+    names = {**getattr(function, "__globals__", {}), **_names_of(function), **given}
     for value in _tested(_syntax_of(function)):
         called = _value_of(value.func, names) if isinstance(value, ast.Call) else None
         if _is_a(called, FunctionType, MethodType) and inspect.iscoroutinefunction(called):
@@ -63,13 +78,9 @@ def _tested(function: ast.AST) -> Iterator[ast.expr]:
         match node:
             case ast.BoolOp():
                 yield from map(_last, node.values[:-1])
-            case (
-                ast.UnaryOp(operand=each)
-                | ast.If(test=each)
-                | ast.IfExp(test=each)
-                | ast.Call(ast.Name("bool"), [each])
-                | ast.Call(ast.Name("any" | "all"), [ast.GeneratorExp(elt=each)])
-            ):
+            case ast.If(test=each) | ast.IfExp(test=each) | ast.UnaryOp(operand=each):
+                yield _last(each)
+            case ast.Call(ast.Name("any" | "all" | "bool"), [ast.GeneratorExp(each) | each]):
                 yield _last(each)
 
 
@@ -90,14 +101,6 @@ def _names_of(function: Any) -> Names:
         names = {**found.globals, **found.nonlocals}
         return {name: value for name, value in names.items() if name not in own}
     return {}
-
-
-def _objects(names: Names) -> Iterator[object]:
-    """The values of the variables, and what is in the modules among them."""
-    for value in names.values():
-        yield value
-        if _is_a(value, ModuleType):
-            yield from vars(value).values()
 
 
 def _syntax_of(function: Any) -> ast.AST:

@@ -26,7 +26,7 @@ from fastapi_oidc import (
     StandardIdentity,
     require_auth,
 )
-from fastapi_oidc.session.sql import SQLStore
+from fastapi_oidc.broker import Broker
 from fastapi_oidc.testing import (
     DevClient,
     DevProvider,
@@ -114,7 +114,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: api(w).require(role=["x"]), "role of api.require must be str or None, not list"),
     (lambda w: w.oidc.api(["https://app.test/api"]), "audience of oidc.api must be str, not list"),
     (lambda w: api(w).require(["read"]), "not list; several are several arguments"),
-    (lambda w: api(w).protected("read", tools), "takes the ASGI application first"),
+    (lambda w: api(w).protected("read", tools), "application first, not str, and"),
     (lambda w: w.op.faults.put("tokens", ServerError()), "'tokens' is not one of metadata"),
     (lambda w: w.op.faults.put("token", 503), "a fault is ServerError"),
     (lambda w: w.op.edits.put("idtoken", dict), "'idtoken' is not one of"),
@@ -130,6 +130,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, not OIDC"),
+    (lambda _: unchecked(Broker)(make_world(session_store="memory").oidc, {"a": 1}), "be Route,"),
     (lambda _: unchecked(OIDC)(settings(), session_store=Shelf()), r"Shelf\.set .*str, Sealed"),
     (lambda w: api(w).mount("/mcp", FastAPI(), tools), "app of api.mount must be FastAPI, not str"),
     (lambda w: str(a_session().tokens), "is not the text of a token"),
@@ -143,11 +144,9 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "a text, not Request; sev"),
     (lambda w: OIDCMiddleware(w.app, w.oidc), "is added as a class"),
     (lambda w: unchecked(OIDCMiddleware)(w.app.router, w.oidc.settings), "not OIDCSettings"),
-    (lambda w: OIDCMiddleware(w.app.router, w.oidc, exclude="/a"), "is a list of path prefixes"),
     (lambda _: unchecked(OIDC)(settings(), session_store="mysql://db"), "session_store is a text"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
     (lambda _: unchecked(OIDC)(settings(), on_event=settled), "on_event is not async"),
-    (lambda _: unchecked(OIDC)(issuer="https://op.test"), r"go into OIDCSettings: OIDC\("),
     (lambda _: unchecked(OIDC)(), r"needs the settings of a registration: OIDC\("),
     (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
     (lambda _: session_for(ALICE, expire_at=1), "argument 'expire_at': is expires_at"),
@@ -196,15 +195,7 @@ async def test_an_application_in_another_one(caplog: pytest.LogCaptureFixture) -
     outer.mount("/shop", make_world().app)
     await begin(outer, "/shop/")
     assert "so its lifespan does not run" in caplog.text
-
-
-async def test_a_database_without_tables(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    store = SQLStore(f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
-    world = make_world(session_store=store)
-    with pytest.raises(AssertionError):
-        await world.signed_in()
-    await world.oidc.aclose()
-    assert "no such table: fastapi_oidc_values; await SQLStore(...).create_tables()" in caplog.text
+    assert "there is no request.state.oidc: add OIDCMiddleware last" in caplog.text
 
 
 async def test_a_database_given_by_its_url_gets_its_tables(tmp_path: Any) -> None:
@@ -305,10 +296,7 @@ async def forgets_await(user: Any) -> bool:
     ],
 )
 def test_a_predicate_that_tests_a_coroutine(predicate: Any) -> None:
-    def resolve(context: IdentityContext) -> Member:
-        return Member()
-
-    oidc = make_world(resolve_identity=resolve).oidc
+    oidc = make_world(resolve_identity=lambda _: Member(), identity_type=Member).oidc
     oidc.require(lambda user: bool(user) and is_admin(user))
     with pytest.raises(ConfigurationError, match=r"tests `.*is_admin\(.*`, a coroutine, which is"):
         oidc.require(predicate)
@@ -327,10 +315,8 @@ class WithAnything(BaseModel):
 async def test_roles_that_are_no_list_are_told(
     roles: object, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def resolve(context: IdentityContext) -> WithAnything:
-        return WithAnything(roles=roles)
-
-    world = make_world(resolve_identity=resolve)
+    identity = WithAnything(roles=roles)
+    world = make_world(resolve_identity=lambda _: identity, identity_type=WithAnything)
     world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
     assert f"{said}: let resolve_identity return an identity with a list" in caplog.text
@@ -349,14 +335,31 @@ async def test_locals_that_are_asked_whether_they_are_true() -> None:
     assert (await (await world.signed_in()).get("/user")).json() == [True] * 3
 
 
-async def test_a_csrf_token_of_a_websocket(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_csrf_token_of_a_websocket_or_link(caplog: pytest.LogCaptureFixture) -> None:
     def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.get("/page", dependencies=[Depends(oidc.require_csrf)])
         @app.websocket("/ws", dependencies=[Depends(oidc.require_csrf)])
-        async def ws(socket: WebSocket) -> None: ...
+        async def ws() -> None: ...
 
     world, browser = await signed_in_world(mount=mount)
     await opened(world, dict(browser.cookies))
-    assert "sends no CSRF token with a websocket: use require_auth" in caplog.text
+    assert (await browser.get("/page")).status_code == 403
+    assert caplog.text.count("no CSRF token with a websocket or a link: use require_auth") == 2
+
+
+async def test_a_session_that_is_read_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            await oidc.get_session(socket)
+            await socket.accept()
+            for told in (0, 0, 1):
+                assert caplog.text.count("is_still_signed_in says whether it has ended") == told
+                await oidc.get_session(socket)
+            await socket.send_text("read")
+
+    world, browser = await signed_in_world(mount=mount)
+    assert len(await opened(world, dict(browser.cookies))) > 1
 
 
 async def test_what_the_application_raises_has_a_note() -> None:

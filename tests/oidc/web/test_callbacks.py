@@ -12,7 +12,7 @@ from fastapi_oidc import (
     IdentityContext,
     StandardIdentity,
 )
-from fastapi_oidc.web.misuse import require_takes
+from fastapi_oidc.web.unawaited import require_takes
 from tests.oidc.world import make_world
 
 

@@ -152,7 +152,7 @@ async def test_a_login_returns_to_a_url_of_the_application_itself() -> None:
     ("query", "names"),
     [
         ("return_to=/me&utm_source=mail", []),
-        ("next=/me", ["parameter next", "is return_to"]),
+        ("redirect_uri=/me", ["a login: does not read 'redirect_uri', but return_to, prov"]),
         ("return_to=/me&next=/me", []),
         ("return_to=https://pages.test/", ["'https://pages.test/'", "only paths of this"]),
         (f"return_to={BASE_URL}/me", []),

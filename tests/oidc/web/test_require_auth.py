@@ -164,35 +164,25 @@ def test_a_role_is_a_text() -> None:
         FastAPI().get("/", dependencies=[Depends(make_world().oidc.require_role)])(lambda: None)
 
 
-@pytest.mark.parametrize("read", [bool, lambda locals: locals.is_authenticated])
-def test_locals_that_are_read_too_early_say_so(read: Callable[[Any], bool]) -> None:
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda request, _: bool(request.state.oidc),
+        lambda request, _: request.state.oidc.is_authenticated,
+        lambda request, oidc: oidc.get_session(request),
+    ],
+)
+def test_what_is_read_too_early_says_so(read: Callable[[Any, Any], Any]) -> None:
     world = make_world()
 
     async def too_early(request: Request, call_next: Any) -> Response:
-        assert read(request.state.oidc)
-        response: Response = await call_next(request)
-        return response
-
-    world.app.add_middleware(BaseHTTPMiddleware, dispatch=too_early)
-    with (
-        pytest.raises(ConfigurationError, match="add OIDCMiddleware last"),
-        TestClient(world.app) as browser,
-    ):
-        browser.get("/")
-
-
-async def test_a_method_that_is_called_before_the_middleware_says_so() -> None:
-    world = make_world()
-
-    async def too_early(request: Request, call_next: Any) -> Response:
-        await world.oidc.get_session(request)
+        await read(request, world.oidc)
         raise AssertionError
 
     world.app.add_middleware(BaseHTTPMiddleware, dispatch=too_early)
-    with pytest.raises(
-        ConfigurationError, match=r"added after OIDCMiddleware and .* add OIDCMiddleware last"
-    ):
-        await world.browser().get("/")
+    too_late = r"added after OIDCMiddleware and .* add OIDCMiddleware last"
+    with pytest.raises(ConfigurationError, match=too_late), TestClient(world.app) as browser:
+        browser.get("/")
 
 
 async def test_a_predicate_of_the_session_is_told_of_the_identity() -> None:
@@ -206,13 +196,26 @@ async def test_a_predicate_of_the_session_is_told_of_the_identity() -> None:
     assert "gets the identity, not the session" in "".join(refused.value.__notes__)
 
 
-@pytest.mark.parametrize(("scheme", "is_told"), [("Bearer", True), ("Basic", False)])
-async def test_a_token_for_an_endpoint_of_sessions_is_told(
-    scheme: str, is_told: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("path", "scheme", "said"),
+    [
+        ("/me", "Bearer", "an access token was refused, because its endpoint takes sessions only"),
+        ("/me", "Basic", None),
+        ("/api", "Token", "Authorization: its scheme is neither Bearer nor DPoP"),
+        ("/api", None, "a session was refused, because its endpoint takes access tokens only"),
+    ],
+)
+async def test_a_token_or_session_too_much_is_told(
+    path: str, scheme: str | None, said: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    headers = {"Authorization": f"{scheme} x"}
-    assert (await make_world().browser().get("/me", headers=headers)).status_code == 401
-    assert ("its endpoint takes sessions only: use oidc.require_user" in caplog.text) == is_told
+    world = make_world()
+    api = world.oidc.api("https://app.test/api")
+    world.app.get("/api", dependencies=[Depends(api.require())])(lambda: None)
+    browser = world.browser() if scheme else await world.signed_in()
+    headers = {"Authorization": f"{scheme} x"} if scheme else {}
+    assert (await browser.get(path, headers=headers)).status_code == 401
+    assert (said or "") in caplog.text
+    assert ("only: use" in caplog.text) == bool(said and "only" in said)
 
 
 async def test_a_method_that_a_middleware_has_changed_is_the_one_that_counts() -> None:

@@ -23,7 +23,7 @@ from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, make_world
 
-Mounting: TypeAlias = Callable[[FastAPI, OIDC[Any, Any]], None]
+Mounting: TypeAlias = Callable[[FastAPI, OIDC[Any, Any]], Starlette | None]
 
 
 class Proxy:
@@ -174,6 +174,18 @@ def routes_of_the_lifespan(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.router.lifespan_context = lifespan
 
 
+def of_starlette(_app: FastAPI, oidc: OIDC[Any, Any]) -> Starlette:
+    app = Starlette(routes=[Mount("/auth", oidc.router)])
+    app.add_middleware(OIDCMiddleware, oidc=oidc)
+    return app
+
+
+def around_another(app: FastAPI, _oidc: OIDC[Any, Any]) -> FastAPI:
+    outer = FastAPI()
+    outer.mount("/shop", app)
+    return outer
+
+
 @pytest.mark.parametrize(
     "mount",
     [
@@ -181,35 +193,14 @@ def routes_of_the_lifespan(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         *(a_decorator_that_uses_the_result, a_coroutine_that_the_endpoint_awaits),
         *(a_method_of_its_own_class, scopes_for_tokens, a_route_of_its_own_kind),
         *(a_callback_for_each_method, a_callback_before_the_router, routes_of_the_lifespan),
+        *(of_starlette, around_another),
     ],
 )
 async def test_what_is_no_mistake_starts_in_silence(
     mount: Mounting, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
-    mount(world.app, world.oidc)
-    assert await start(world.app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert caplog.messages == []
-
-
-def of_starlette(oidc: OIDC[Any, Any], _app: FastAPI) -> Starlette:
-    app = Starlette(routes=[Mount("/auth", oidc.router)])
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    return app
-
-
-def around_another(_oidc: OIDC[Any, Any], app: FastAPI) -> FastAPI:
-    outer = FastAPI()
-    outer.mount("/shop", app)
-    return outer
-
-
-@pytest.mark.parametrize("make", [of_starlette, around_another])
-async def test_another_application_starts_in_silence(
-    make: Callable[[OIDC[Any, Any], FastAPI], Starlette], caplog: pytest.LogCaptureFixture
-) -> None:
-    world = make_world()
-    app = make(world.oidc, world.app)
+    app = mount(world.app, world.oidc) or world.app
     assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
     assert caplog.messages == []
 
