@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from generated_vmm.concurrency._sync import finished, sleep
 from generated_vmm.machines._sync.held import Held
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import Operation, Report
+from generated_vmm.machines.records import MachineRecord, Operation, Report
 from generated_vmm.machines.store import Store
 from generated_vmm.process import MonitorError
 from generated_vmm.transport.connection import start_over_in_children
@@ -22,6 +24,8 @@ from generated_vmm.transport.connection import start_over_in_children
 logger = logging.getLogger(__name__)
 LOOKS, LOOK_SECONDS = 100, 0.02
 """How often and after which pause an operation tries to begin while `reconcile` looks."""
+LONGEST_UNRECONCILED = 30.0
+"""Seconds after which `reconcile` seems to be called no more; a restart would be as late."""
 FORKED = "the process that it was forked from does: make `Machines` after the fork"
 
 
@@ -33,7 +37,8 @@ class Control:
         self._held: dict[str, Held] = {}
         self._reports: list[Report] = []
         self._lock: int | None = None
-        self._is_closed = self._is_reconciled = self._is_forked = False
+        self._is_closed = self._is_forked = self._is_advised = False
+        self._reconciled_at = -math.inf
         self._turn = threading.RLock()  # so that nothing begins after the last end
         start_over_in_children(self)
 
@@ -85,6 +90,7 @@ class Control:
             self._is_closed = True
         for held in list(self._held.values()):
             look = object()
+            self.advise_of(self.store.machines.readable(held.id))
             try:
                 if self._is_free(held, look):
                     held.let_go()
@@ -161,13 +167,22 @@ class Control:
         return is_left
 
     def advise(self, definition: Definition) -> None:
-        """Logs once that nobody reconciles a machine that starts."""
-        if not self._is_reconciled and (definition.autostart or definition.restart != "never"):
-            self._is_reconciled = True
+        """Logs once that nobody reconciles a machine that starts or runs."""
+        never = self._reconciled_at == -math.inf
+        is_late = monotonic() - self._reconciled_at > LONGEST_UNRECONCILED
+        is_wanted = definition.restart != "never" or (definition.autostart and never)
+        if is_wanted and is_late and not self._is_advised:
+            self._is_advised = True
             logger.warning(
                 "autostart and restart need reconcile(): call it when the program starts, and then "
                 "about every second"
             )
+
+    def advise_of(self, record: MachineRecord | None) -> None:
+        """Advises of a machine that runs, and was reconciled before."""
+        was_reconciled = self._reconciled_at > -math.inf
+        if was_reconciled and record is not None and record.should_be != "Ended":
+            self.advise(record.definition)
 
     def tell(self, report: Report) -> None:
         """Keeps a report for the next `reconcile`."""
@@ -175,5 +190,5 @@ class Control:
 
     def told(self) -> list[Report]:
         """The reports since the last call, which is one of `reconcile`."""
-        self._is_reconciled = True
+        self._reconciled_at = monotonic()
         return [self._reports.pop(0) for _ in range(len(self._reports))]

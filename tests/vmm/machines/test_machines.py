@@ -375,23 +375,6 @@ def test_a_definition_says_how_it_is_changed(web: Machine) -> None:
     assert web.definition.configuration.drives == []
 
 
-def test_a_restart_that_nobody_would_notice_is_logged_once(
-    folder: Path, machines: Machines, caplog: pytest.LogCaptureFixture
-) -> None:
-    web = machines.create("web", definition(folder).replace(restart="always"))
-    for _ in range(2):
-        web.start()
-        web.stop(grace=0)
-    [said] = caplog.messages
-    assert "need reconcile()" in said
-    caplog.clear()
-    machines.close()
-    with machines_in(folder, detached=False) as again:
-        again.reconcile()
-        again.all()[0].start()
-    assert caplog.messages == []
-
-
 def test_metadata_that_the_guest_cannot_read_is_told(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder).replace(metadata={"a": 1}))
     with pytest.warns(RuntimeWarning, match="no interface serves the metadata"):

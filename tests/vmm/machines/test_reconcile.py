@@ -11,6 +11,7 @@ import pytest
 
 from generated_vmm import MachineConfiguration
 from generated_vmm.machines import Definition, Machine, Machines, RestartPolicy, records, restart
+from generated_vmm.machines._sync import control
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 
@@ -38,6 +39,28 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert report.end.returncode == -signal.SIGKILL
     assert told(machines) == []
     assert web.end == report.end
+
+
+@pytest.mark.parametrize("moment", ["start", "state", "close"])
+def test_a_restart_that_nobody_would_notice_is_logged_once(
+    machines: Machines, web: Machine, moment: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first `reconcile`, and long after the last one."""
+    web.change(restart="always")
+    for seconds in (0.0, 20.0, 40.0) if moment != "start" else ():
+        monkeypatch.setattr(control, "monotonic", lambda now=seconds: now)
+        machines.reconcile()
+        web.start()
+        assert web.state() == "Running"
+    assert caplog.messages == []
+    monkeypatch.setattr(control, "monotonic", lambda: 80.0)
+    acts: dict[str, Any] = {"start": web.start, "state": web.state, "close": machines.close}
+    for _ in range(2):
+        acts[moment]()
+        if moment == "start":
+            web.stop(grace=0)
+    (told,) = caplog.messages
+    assert "restart need reconcile()" in told
 
 
 def running(policy: RestartPolicy) -> records.MachineRecord:
