@@ -21,7 +21,7 @@ from examples.console.forms import Field, Section, shown_text
 from examples.console.host import Host, Snapshot
 from examples.console.hosted import HostedMonitor
 from examples.console.images import SNAPSHOTS, delete_one
-from examples.console.monitors import Monitor, Monitors
+from examples.console.monitors import NO_ANSWER, Monitor, Monitors
 from examples.console.pages import NO_STORE, answer
 from examples.console.past import PAGE_EVENTS, ASearch, among
 from examples.console.records import Event
@@ -69,8 +69,8 @@ def routes(api: API[User], monitors: Monitors) -> APIRouter:
     async def list_machines(caller: Reader) -> list[MachineSummary]:
         """The machines that the caller may view."""
         return [
-            summary_of(monitor, state)
-            for monitor, state in await monitors.states()
+            summary_of(monitor, known.state or NO_ANSWER)
+            for monitor, known in await monitors.states()
             if caller.identity.may("view", monitor.name)
         ]
 

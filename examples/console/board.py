@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from examples.console.account import User
-from examples.console.monitors import Machine, Monitor
+from examples.console.monitors import NO_ANSWER, Known, Machine, Monitor
 from examples.console.pages import part
 from examples.console.shown import LISTED, power_of
 from generated_vmm.machines import Operation
@@ -55,34 +55,33 @@ class Board:
         }
 
     def rows(
-        self, found: Sequence[tuple[Monitor, str]], being_made: Sequence[Operation], user: User
+        self, found: Sequence[tuple[Monitor, Known]], being_made: Sequence[Operation], user: User
     ) -> list[Row]:
-        """The rows of machines with their states, and of operations, as a user sees them."""
-        rows = [self._row(monitor, state, user) for monitor, state in found]
+        """The rows of machines as they are known, and of operations, as a user sees them."""
+        rows = [self._row(monitor, known, user) for monitor, known in found]
         nothing = Text(None, "", 0)
         for operation in being_made:
             html = part("being_made.html", operation=operation)
             rows.append(Row(operation.id, Text(None, html, self._count + 1), nothing))
         return rows
 
-    def _row(self, monitor: Monitor, state: str, user: User) -> Row:
-        known = monitor.known
+    def _row(self, monitor: Monitor, known: Known, user: User) -> Row:
         progress = monitor.progress if known.operation is not None else None
         may = user.may("operate", monitor.name)
 
         def made() -> str:
-            forms = power_of(monitor, Machine(state, monitor.definition), user)
+            forms = power_of(monitor, Machine(known.state or NO_ANSWER, monitor.definition), user)
             return part(
                 "row.html",
                 monitor=monitor,
-                state=state,
+                state=known.state,
                 operation=known.operation,
                 progress=progress,
                 may_choose=may,
                 power=[one for one in forms if one.change.name in LISTED],
             )
 
-        html = self._text(monitor, ("row", may), (state, monitor.run, known, progress), made)
+        html = self._text(monitor, ("row", may), (known, monitor.run, progress), made)
         figures = monitor.figures
         told = self._text(monitor, "figures", figures, lambda: figures)
         return Row(monitor.name, html, told, may)

@@ -120,9 +120,15 @@ class HostedMonitor(Monitor):
 
     @property
     def known(self) -> Known:
-        """What the record says; an operation only if it takes time."""
+        """What the record says; an operation only if it takes time.
+
+        The state is as it is stored, which nobody else changes, unless the monitor was silent.
+        """
         record = self.record
-        return Known(busy_with(record), record.started_at, record.definition.can_boot)
+        state = self._stage_of(record)
+        if state is None and self.last_state != NO_ANSWER:
+            state = record.should_be
+        return Known(state, busy_with(record), record.started_at, record.definition.can_boot)
 
     @property
     def progress(self) -> float | None:
@@ -142,15 +148,6 @@ class HostedMonitor(Monitor):
         if self.machine.is_up:
             return None
         return ENDED if record.started_at or record.end else NOT_STARTED
-
-    @property
-    def known_state(self) -> str | None:
-        """The state as it is stored, which nobody else changes, unless the monitor was silent."""
-        record = self.record
-        stage = self._stage_of(record)
-        if stage is not None or self.last_state == NO_ANSWER:
-            return stage
-        return record.should_be
 
     def _connect(self, connection: socket.socket) -> None:
         """Connect to the monitor, and to no other process at its path. Raises OSError."""

@@ -31,8 +31,9 @@ CHANGE_SECONDS: Final = 60.0
 
 
 class Known(NamedTuple):
-    """What is known of a machine at one moment, without a question to its monitor."""
+    """What is known of a machine at one moment; `state` is None if the monitor must be asked."""
 
+    state: str | None
     operation: Operation | None
     since: datetime | None
     can_boot: bool
@@ -84,11 +85,6 @@ class Monitor:
         return None
 
     @property
-    def known_state(self) -> str | None:
-        """The state, if it is known without a question to the monitor."""
-        return None
-
-    @property
     def run(self) -> str:
         """A mark that differs for each run of the machine's monitor, if it is known."""
         return ""
@@ -100,8 +96,8 @@ class Monitor:
 
     @property
     def known(self) -> Known:
-        """What the list shows besides state and figures."""
-        return Known(None, None, self.definition.can_boot)
+        """What the list shows besides figures."""
+        return Known(None, None, None, self.definition.can_boot)
 
     @property
     def operation(self) -> Operation | None:
@@ -226,15 +222,16 @@ class Monitors:
         """The monitor of that name, if there is one."""
         return self._monitors.get(name)
 
-    async def states(self) -> list[tuple[Monitor, str]]:
+    async def states(self) -> list[tuple[Monitor, Known]]:
         """Every monitor with its state; requested together, so that a silent one delays none."""
-        known = {monitor: monitor.known_state for monitor in self._monitors.values()}
-        unknown = [monitor for monitor, state in known.items() if state is None]
+        known = {monitor: monitor.known for monitor in self._monitors.values()}
+        unknown = [monitor for monitor, found in known.items() if found.state is None]
         states = await asyncio.gather(
             *(monitor.state(within=GLANCE_SECONDS) for monitor in unknown)
         )
-        known |= dict(zip(unknown, states, strict=True))
-        return [(monitor, state or NO_ANSWER) for monitor, state in known.items()]
+        for monitor, state in zip(unknown, states, strict=True):
+            known[monitor] = known[monitor]._replace(state=state)
+        return list(known.items())
 
     def end_streams(self) -> None:
         """End the responses that follow guests' output; there are none."""

@@ -52,9 +52,9 @@ async def rows_of(board: Board, monitors: Monitors, user: User, find: str) -> li
     """The machines whose name or state contains the text, and those that are being made."""
     text = find.strip().lower()
     found = [
-        (monitor, state)
-        for monitor, state in await monitors.states()
-        if text in f"{monitor.name} {state}".lower() and user.may("view", monitor.name)
+        (monitor, known)
+        for monitor, known in await monitors.states()
+        if text in f"{monitor.name} {known.state}".lower() and user.may("view", monitor.name)
     ]
     made = monitors.being_made if isinstance(monitors, Host) else []
     return board.rows(found, [one for one in made if user.may("view", one.name)], user)
