@@ -16,13 +16,12 @@ import pytest
 from fastapi import FastAPI
 from redis import Redis
 
-from fastapi_oidc import OIDC, Clock, OIDCMiddleware, OIDCSettings
+from fastapi_oidc import OIDC, Clock, OIDCMiddleware
 from fastapi_oidc.__main__ import main as commands
 from fastapi_oidc.doctor import Verdict, examine
 from fastapi_oidc.doctor.command import main
 from fastapi_oidc.testing import (
     AuthorizationRequested,
-    DevClient,
     DevProvider,
     DevUser,
     OAuthError,
@@ -33,35 +32,21 @@ from fastapi_oidc.testing import (
     TokensIssued,
 )
 from fastapi_oidc.testing.faults import Endpoint, Fault
-from tests.oidc.world import client_at
+from tests.oidc.world import BASE_URL, client_at, settings_of
 from tests.redis_server import running_redis
 
 REPOSITORY = Path(__file__).parents[3]
-BASE_URL = "https://app.test"
-FORBIDDEN = HTTPStatus.FORBIDDEN
 UNAUTHORIZED = OAuthError("unauthorized_client", HTTPStatus.UNAUTHORIZED)
+FORBIDDEN = OAuthError("unauthorized_client", HTTPStatus.FORBIDDEN)
 UNAUTHORIZED_CLIENT = "token.invalid_client: the provider returned unauthorized_client"
-SECRET = secrets.token_urlsafe(32)
+CLIENT = client_at()
+SECRET = str(CLIENT.client_secret)
 COOKIE_SECRET = secrets.token_urlsafe(32)
 
 
 @pytest.fixture
 def op() -> DevProvider:
-    client = DevClient(
-        client_id="app", client_secret=SECRET, redirect_uris=[f"{BASE_URL}/auth/callback"]
-    )
-    return DevProvider(users=[DevUser("alice")], clients=[client])
-
-
-def settings_of(op: DevProvider, **changes: Any) -> OIDCSettings:
-    chosen: dict[str, Any] = {
-        "issuer": op.issuer,
-        "client_id": "app",
-        "client_secret": SECRET,
-        "cookie_secret": COOKIE_SECRET,
-        "base_url": BASE_URL,
-    }
-    return OIDCSettings(**(chosen | changes))
+    return DevProvider(users=[DevUser("alice")], clients=[CLIENT])
 
 
 async def found(
@@ -83,7 +68,7 @@ async def found(
         return httpx.Response(response.status_code, headers=headers, content=body)
 
     findings = examine(
-        settings_of(op, **changes),
+        settings_of(CLIENT, op, **changes),
         clock=Clock(read=lambda: 1_800_000_000.0),
         transport=httpx.MockTransport(answer),
     )
@@ -133,34 +118,14 @@ def refusing(error: str) -> Callable[[DevProvider], None]:
             "signs with ['ES256'], pinned are ['RS256']: id_token_signing_algorithms",
         ),
         (failing("token", UNAUTHORIZED), "client", UNAUTHORIZED_CLIENT),
-        (
-            failing("token", OAuthError("unauthorized_client", FORBIDDEN)),
-            "client",
-            UNAUTHORIZED_CLIENT,
-        ),
-        (
-            failing("token", OAuthError("unsupported_grant_type")),
-            "client",
-            "gets invalid_grant for an invented",
-        ),
+        (failing("token", FORBIDDEN), "client", UNAUTHORIZED_CLIENT),
+        (failing("token", OAuthError("unsupported_grant_type")), "client", "gets invalid_grant"),
         (failing("token", ServerError(404)), "client", "HTTP 404"),
-        (
-            edited(userinfo_endpoint="https://op.test/x"),
-            "endpoint",
-            "https://op.test/x returned HTTP 404",
-        ),
-        (
-            refusing("unauthorized_client"),
-            "redirect URI",
-            "is this client allowed the authorization code",
-        ),
+        (edited(userinfo_endpoint="https://op.test/x"), "endpoint", "test/x returned HTTP 404"),
+        (refusing("unauthorized_client"), "redirect URI", "is this client allowed the authoriz"),
         (failing("authorization", ServerError(400)), "redirect URI", "HTTP 400"),
         (edited(code_challenge_methods_supported=["plain"]), "PKCE", "['plain']"),
-        (
-            edited(response_modes_supported=["fragment"]),
-            "response mode",
-            "query is not among ['fragment']: resp",
-        ),
+        (edited(response_modes_supported=["fragment"]), "response mode", "not among ['fragment']"),
     ],
     ids=range(16),
 )
@@ -178,7 +143,7 @@ async def test_one_fault_is_found_and_named(
     [
         ("authorization", ServerError(401), "redirect URI"),  # Spring Authorization Server
         ("authorization", ServerError(500), "redirect URI"),  # django-oauth-toolkit
-        ("token", OAuthError("invalid_code", FORBIDDEN), "client"),  # Glewlwyd
+        ("token", OAuthError("invalid_code", HTTPStatus.FORBIDDEN), "client"),  # Glewlwyd
         ("token", OAuthError("invalid_request"), "client"),
         ("token", ServerError(500), "client"),
         ("userinfo", ServerError(500), "endpoint"),
@@ -188,11 +153,9 @@ async def test_what_a_provider_does_not_say_clearly_is_a_warning(
     op: DevProvider, endpoint: Any, answer: Any, topic: str
 ) -> None:
     op.faults.put(endpoint, answer)
-    told = []
-    async for finding in examine(settings_of(op), transport=httpx.ASGITransport(op.app)):
-        told.append((finding.verdict, finding.topic))
-    assert (Verdict.WARNING, topic) in told
-    assert Verdict.FAULT not in [verdict for verdict, named in told if named != "clock"]
+    texts = await found(op)
+    assert (Verdict.WARNING, topic) in texts
+    assert faults(texts) == {}
 
 
 @pytest.mark.parametrize(
@@ -211,9 +174,8 @@ async def test_a_setting_that_is_not_the_registered_one_is_a_fault(
 async def test_an_error_page_elsewhere_is_a_fault(op: DevProvider) -> None:
     """Ory Hydra redirects to its own error page."""
     location = "/fallback/error?error=invalid_request&error_description=no+such+redirect"
-    told = faults(
-        await found(op, authorization=httpx.Response(303, headers={"Location": location}))
-    )
+    answer = httpx.Response(303, headers={"Location": location})
+    told = faults(await found(op, authorization=answer))
     assert "invalid_request (no such redirect)" in told["redirect URI"]
 
 
@@ -227,7 +189,7 @@ async def test_the_request_has_the_parameters_of_a_login(op: DevProvider) -> Non
     texts = await found(op, **chosen)
     assert "is accepted with these settings" in texts[Verdict.OK, "redirect URI"]
     [asked] = op.record.of(AuthorizationRequested)
-    oidc = OIDC(settings_of(op, **chosen), transport=httpx.ASGITransport(op.app))
+    oidc = OIDC(settings_of(CLIENT, op, **chosen), transport=httpx.ASGITransport(op.app))
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
@@ -483,7 +445,7 @@ def test_help_ends_with_0_and_another_command_is_refused(
 async def test_http_at_another_machine_is_a_warning(
     op: DevProvider, base_url: str, is_told: bool
 ) -> None:
-    settings = settings_of(op, base_url=base_url, allow_insecure_http=True)
+    settings = settings_of(CLIENT, op, base_url=base_url, allow_insecure_http=True)
     findings = [each async for each in examine(settings, transport=httpx.ASGITransport(op.app))]
     told = [each for each in findings if "travel unencrypted" in each.text]
     assert [each.verdict for each in told] == ([Verdict.WARNING] if is_told else [])

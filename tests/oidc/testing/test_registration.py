@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed448
@@ -6,33 +7,28 @@ from cryptography.hazmat.primitives.asymmetric import ed448
 from fastapi_oidc.errors import ConfigurationError
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.testing import DevClient, DevUser
-from fastapi_oidc.testing.registration import AuthenticationMethod
 from tests.oidc.protocol.jose.keypairs import public_pem
 from tests.oidc.testing.bare_client import APP, BareClient, bare_client, jwt_parts
 
+METHOD, NO_SECRET = "token_endpoint_auth_method", "needs a client_secret"
+NO_PEM = "public_key is not a PEM"
 ED448_PEM = public_pem(ed448.Ed448PrivateKey.generate())
 
 
 @pytest.mark.parametrize(
-    ("method", "needed"),
+    ("registered", "fault"),
     [
-        ("client_secret_basic", "client_secret"),
-        ("client_secret_post", "client_secret"),
-        ("client_secret_jwt", "client_secret"),
-        ("private_key_jwt", "public_key"),
+        *[({METHOD: f"client_secret_{kind}"}, NO_SECRET) for kind in ("basic", "post", "jwt")],
+        ({METHOD: "private_key_jwt"}, "needs a public_key"),
+        *[({METHOD: "private_key_jwt", "public_key": pem}, NO_PEM) for pem in ("", "x", ED448_PEM)],
+        *[({"id_token_signed_response_alg": name}, "unknown") for name in ("none", "XS256")],
+        ({"id_token_signed_response_alg": "HS256"}, "secret"),
     ],
+    ids=range(10),
 )
-def test_a_method_needs_its_secret_or_key(method: AuthenticationMethod, needed: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"needs a {needed}"):
-        DevClient(client_id="app", token_endpoint_auth_method=method)
-
-
-@pytest.mark.parametrize("public_key", ["", "no PEM", ED448_PEM])
-def test_a_public_key_must_be_usable(public_key: str) -> None:
-    with pytest.raises(ConfigurationError, match="public_key is not a PEM"):
-        DevClient(
-            client_id="app", token_endpoint_auth_method="private_key_jwt", public_key=public_key
-        )
+def test_a_client_that_cannot_work_is_refused(registered: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        DevClient(client_id="app", **registered)
 
 
 def test_the_secret_is_not_shown() -> None:
@@ -63,11 +59,3 @@ async def test_a_hint_signed_with_a_replaced_key_is_still_a_hint(rp: BareClient)
     id_token = (await rp.tokens())["id_token"]
     rp.provider.rotate_keys()
     assert "code" in await rp.answer(prompt="none", login_hint="", id_token_hint=id_token)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "reason"), [("none", "unknown"), ("XS256", "unknown"), ("HS256", "secret")]
-)
-def test_an_algorithm_that_cannot_sign_is_refused(algorithm: str, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=reason):
-        DevClient(client_id="app", id_token_signed_response_alg=algorithm)

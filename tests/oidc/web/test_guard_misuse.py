@@ -33,6 +33,7 @@ Make = Callable[[OIDC[Any, Any]], Any]
     ("make", "example"),
     [
         (lambda oidc: oidc.require, "oidc.require(lambda user: ...)"),
+        (lambda oidc: oidc.require_role, "oidc.require_role('admin')"),
         (lambda oidc: oidc.require_recent, "oidc.require_recent(300)"),
         (lambda oidc: oidc.require_acr, "oidc.require_acr('mfa')"),
         (lambda oidc: oidc.api("https://app.test/api").require, "api.require('machines:write')"),

@@ -157,13 +157,6 @@ async def test_a_role_is_one_of_the_identitys() -> None:
     assert (refused.status_code, refused.json()["code"]) == (403, "session.forbidden")
 
 
-def test_a_role_is_a_text() -> None:
-    with pytest.raises(TypeError, match=r"for several: oidc\.require.* must be str, not list"):
-        make_world().oidc.require_role(["admin"])  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(ConfigurationError, match=r"oidc.require_role"):
-        FastAPI().get("/", dependencies=[Depends(make_world().oidc.require_role)])(lambda: None)
-
-
 @pytest.mark.parametrize(
     "read",
     [
