@@ -244,10 +244,8 @@ class OIDC(
         not callable.
         """
         if not callable(predicate):
-            raise misconfigured(
-                f"oidc.require takes a function of the identity, not {type(predicate).__name__}:"
-                " oidc.require(lambda user: ...)"
-            )
+            kind = type(predicate).__name__
+            raise misconfigured(f"oidc.require takes a function of the identity, not {kind}")
         return with_predicate(predicate, self._require_auth)
 
     def require_recent(

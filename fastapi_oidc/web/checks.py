@@ -116,8 +116,8 @@ def _report_missing_routes(
     instance: str, mounted: Mapping[Role, str], app: Any, endpoints: Sequence[Endpoint]
 ) -> None:
     """Log that an instance lacks routes that a login needs."""
-    missing = [str(role) for role in _NEEDED if role not in mounted]
-    names = [role.route_name(instance) for role in _NEEDED if role not in mounted]
+    missing = [role for role in _NEEDED if role not in mounted]
+    names = [role.route_name(instance) for role in missing]
     if unknown := [each.path for each in endpoints if each.name in names]:
         _log.error(
             "The path %s has a parameter with a name that OIDC does not fill.\n"

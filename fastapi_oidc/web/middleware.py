@@ -44,6 +44,11 @@ _SWALLOWED = (
     "a request without a session was answered with {}: a middleware between OIDCMiddleware and the "
     "endpoint, or an exception handler, took the refusal for a failure. Let it pass OIDCError"
 )
+_NO_LIFESPAN = ("The server does not run the lifespan of this application", "Call at shutdown")
+_MOUNTED = (
+    "This application is mounted, so its lifespan does not run",
+    "Add to the lifespan of the outer application",
+)
 _CACHE_CONTROL, _SET_COOKIE = b"cache-control", b"set-cookie"
 _VARY = (b"vary", b"Cookie")
 _STARTS = ("http.response.start", "websocket.accept", "websocket.http.response.start")
@@ -167,17 +172,11 @@ class OIDCMiddleware:
     def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
         """Warn once: Starlette runs the lifespan of the outermost application only."""
         self._has_lifespan = True  # only one warning
-        cause = "The server does not run the lifespan of this application"
-        where = "Call at shutdown"
-        if is_mounted:
-            cause = "This application is mounted, so its lifespan does not run"
-            where = "Add to the lifespan of the outer application"
         _log.warning(
             "%s: at shutdown nothing waits for token requests that were sent, and their refresh "
             "tokens are lost.\n%s: await oidc.aclose()\n"
             "Outside of OIDCMiddleware there is no request.state.oidc: add OIDCMiddleware last.",
-            cause,
-            where,
+            *(_MOUNTED if is_mounted else _NO_LIFESPAN),
         )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:

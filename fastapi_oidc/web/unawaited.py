@@ -54,8 +54,7 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
         raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}") from None
     if source := _tested_call(callback, named):
         raise misconfigured(
-            f"{name} tests `{source}`, a coroutine, which is always true: write an async function, "
-            "with await"
+            f"{name} tests `{source}`, a coroutine, which is always true: write async and await"
         )
 
 
@@ -64,7 +63,7 @@ def _tested_call(function: Any, given: Names) -> str | None:
 
     `given` are the classes of what `function` is called with.
     """
-    names = {**getattr(function, "__globals__", {}), **_names_of(function), **given}
+    names = {**_names_of(function), **given}
     for value in _tested(_syntax_of(function)):
         called = _value_of(value.func, names) if isinstance(value, ast.Call) else None
         if _is_a(called, FunctionType, MethodType) and inspect.iscoroutinefunction(called):
@@ -95,10 +94,10 @@ def _is_a(value: object, *kinds: type) -> bool:
 
 def _names_of(function: Any) -> Names:
     """The variables of other scopes that the function's code has; nothing for another object."""
-    with suppress(TypeError, ValueError):  # no function, or a variable that has no value yet
-        found = inspect.getclosurevars(function)
+    # It is no function, or a variable has no value yet.
+    with suppress(AttributeError, TypeError, ValueError):
+        names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
         own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
-        names = {**found.globals, **found.nonlocals}
         return {name: value for name, value in names.items() if name not in own}
     return {}
 
@@ -119,8 +118,7 @@ def _expression_of(code: CodeType) -> ast.AST:
     first, start = min(each[::2] for each in places)
     last, end = max(each[1::2] for each in places)
     lines = [each.encode() for each in linecache.getlines(code.co_filename)[first - 1 : last]]
-    source = b"".join(lines)[start : end - len(lines[-1]) or None]
-    return ast.parse(b"(%b)" % source, mode="eval")
+    return ast.parse(b"(%b)" % b"".join(lines)[start : end - len(lines[-1]) or None], mode="eval")
 
 
 def _dropped(node: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:

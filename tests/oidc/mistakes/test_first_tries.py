@@ -298,6 +298,7 @@ async def forgets_await(user: Any) -> bool:
 def test_a_predicate_that_tests_a_coroutine(predicate: Any) -> None:
     oidc = make_world(resolve_identity=lambda _: Member(), identity_type=Member).oidc
     oidc.require(lambda user: bool(user) and is_admin(user))
+    oidc.require(unchecked(lambda is_admin: bool(is_admin())))
     with pytest.raises(ConfigurationError, match=r"tests `.*is_admin\(.*`, a coroutine, which is"):
         oidc.require(predicate)
 
