@@ -12,7 +12,7 @@ from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import copy_of, two_processes, user
-from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
+from tests.oidc.flows.test_continued_sessions import SAME_USER, check, outcome
 from tests.oidc.world import World, make_world
 
 Edit = Callable[[dict[str, Any]], dict[str, Any]]

@@ -37,8 +37,8 @@ from tests.oidc.flows.steps import (
     until,
     user,
 )
+from tests.oidc.flows.test_continued_sessions import silent_callback
 from tests.oidc.flows.test_lost_moments import STEP_UP, world_of
-from tests.oidc.flows.test_silent_login import silent_callback
 from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
 from tests.oidc.world import LOGIN_URL, Time, World, make_world
 

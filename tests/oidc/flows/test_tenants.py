@@ -5,7 +5,7 @@ import pytest
 
 from fastapi_oidc.testing import DevUser, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, user
-from tests.oidc.flows.test_silent_login import SAME_USER, check, outcome
+from tests.oidc.flows.test_continued_sessions import SAME_USER, check, outcome
 from tests.oidc.interleaving import another_process
 from tests.oidc.world import LOGIN_URL, World, make_world
 

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import (
-    Code,
-    ConfigurationError,
-    DownstreamAPI,
-    Grant,
-    OIDCError,
-    SessionError,
-)
+from fastapi_oidc import Code, ConfigurationError, DownstreamAPI, Grant, OIDCError, SessionError
 from fastapi_oidc.protocol.downstream import GrantKind
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF

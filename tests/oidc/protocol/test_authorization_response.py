@@ -86,11 +86,7 @@ def test_a_parameter_may_be_as_long_as_an_encrypted_code() -> None:
 
 @pytest.mark.parametrize(
     ("said", "description"),
-    [
-        (["No."], "No."),
-        ([], ""),
-        (["<script>\r\n" + "a" * 3000], r"<script>\r\n" + "a" * 1988),
-    ],
+    [(["No."], "No."), ([], ""), (["<script>\r\n" + "a" * 3000], r"<script>\r\n" + "a" * 1988)],
 )
 def test_a_refusal_has_the_texts_of_the_provider_escaped_and_cut(
     said: list[str], description: str

@@ -15,7 +15,7 @@ from fastapi_oidc.protocol.id_token import (
 )
 from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
 from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants
-from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, Changes, changed, refused
+from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, ISSUER, Changes, changed, refused
 from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
 from tests.oidc.protocol.test_logout_messages import VALID as LOGOUT
 from tests.oidc.protocol.test_metadata import DOCUMENT
@@ -160,3 +160,19 @@ def test_nobody_else_may_have_a_templated_issuer() -> None:
     with pytest.raises(ProviderError, match="allowed_tenants") as caught:
         of_tenants(TEMPLATE, None)
     assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH
+
+
+def test_of_another_issuer_both_are_named() -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        require_issuer({"iss": "https://other.test"}, ISSUER, Code.ID_TOKEN_ISSUER)
+    assert caught.value.explanation == (
+        "iss is 'https://other.test', the configured issuer 'https://op.test/'"
+    )
+
+
+def test_of_another_tenants_issuer_both_are_named() -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        accept({"iss": "https://login.test/x/v2.0"})
+    assert caught.value.explanation == (
+        f"iss is 'https://login.test/x/v2.0', not '{OUR_ISSUER}' as tid says"
+    )

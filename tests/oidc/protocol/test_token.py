@@ -4,7 +4,7 @@ import pytest
 
 from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.protocol.authorization import AuthorizationCode
+from fastapi_oidc.protocol.authorization import AuthorizationCode, AuthorizationRefused
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.refusal import (
     LARGEST_NUMBER,
@@ -238,3 +238,48 @@ def test_what_a_terminal_or_a_log_interprets_is_escaped() -> None:
 )
 def test_a_secret_of_six_characters_is_taken_out(secret: str, text: str) -> None:
     assert without("it was 123456.", [secret]) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "description", "explanation"),
+    [
+        ("access_denied", "", "the provider returned access_denied (nothing more)"),
+        ("access_denied", "not you", "the provider returned access_denied (not you)"),
+        (
+            "invalid_scope",
+            "",
+            "the provider returned invalid_scope (nothing more); the setting scope asks for "
+            "openid email",
+        ),
+    ],
+)
+def test_a_refused_login_has_the_providers_words_and_advice(
+    error: str, description: str, explanation: str
+) -> None:
+    refused = AuthorizationRefused(error, description, ("openid", "email"))
+    assert (refused.explanation, refused.details) == (explanation, {"error": error})
+
+
+def test_only_an_offline_access_that_was_asked_for_is_suspected() -> None:
+    refused = AuthorizationRefused("invalid_scope", "", ("openid", "offline_access"))
+    assert refused.explanation.endswith("; some providers do not know offline_access")
+
+
+@pytest.mark.parametrize(
+    ("document", "explanation"),
+    [
+        ({"error": "invalid_grant"}, "the provider returned invalid_grant"),
+        ({"error": 1, "error_description": 2}, "the provider returned status 400"),
+    ],
+)
+def test_a_refused_grant_has_the_providers_words(document: object, explanation: str) -> None:
+    assert refusal(document, 400, url=URL).explanation == explanation
+
+
+def test_a_refused_client_names_the_settings_that_may_be_wrong() -> None:
+    error = refusal({"error": "invalid_client"}, 401, url=URL)
+    assert error.details == {
+        "url": URL,
+        "status": 401,
+        "setting": "client_id, client_auth_method and what belongs to it",
+    }

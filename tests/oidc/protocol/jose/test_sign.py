@@ -2,9 +2,7 @@ import json
 from base64 import urlsafe_b64decode
 
 import pytest
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-)
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.encoding import CompactJWS
