@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,16 +20,35 @@ class Told:
             """Raises AttributeError, with the call that does what `name` does elsewhere."""
             if hasattr(type(self), name):  # a property has raised it, and says of what
                 return object.__getattribute__(self, name)
-            found = (call for names, call in self._elsewhere.items() if name in names.split())
-            hint = "".join(f": {call.replace('{}', name)}" for call in found)
-            message = f"{type(self).__name__} has no member {name!r}{hint}"
+            message = f"{type(self).__name__} has no member {name!r}{_hint(self, name)}"
             raise AttributeError(message, name=name, obj=self)
+
+        def __getitem__(self, key):
+            """Raises TypeError, also for `for` and `in`, with the call that returns items."""
+            raise TypeError(f"{type(self).__name__} has no items by index{_hint(self, '[]')}")
+
+
+def _hint(told: Told, name: str) -> str:
+    found = (call for names, call in told._elsewhere.items() if name in names.split())
+    return "".join(f": {call.replace('{}', name)}" for call in found)
 
 
 def require_kind(option: str, value: object, needed: str, *kinds: type) -> None:
     """Raises ValueError for a value of another kind, other than None."""
     if value is not None and not isinstance(value, kinds):
         raise ValueError(f"{option} is {value!r}; it must be {needed}")
+
+
+def require_list(option: str, value: object, needed: str) -> None:
+    """Raises TypeError for one text or path, whose letters are no list of them."""
+    if isinstance(value, str | bytes | os.PathLike):
+        raise TypeError(f"{option} is {needed}: {option}=[{value!r}]")
+
+
+def require_replaced(name: str, path: object) -> None:
+    """Raises ValueError for a path with the ~ of a home, which only shells replace."""
+    if isinstance(path, str) and path.startswith("~"):
+        raise ValueError(f"{name} is {path!r}, and nothing replaces the ~: os.path.expanduser does")
 
 
 def require_opened(file: object, call: str, mode: str) -> None:

@@ -21,6 +21,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from generated_vmm.misuse import require_replaced
+
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
 
@@ -60,7 +62,9 @@ class AnsweredAs:
 
 
 def _text_of_path(value: object) -> object:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    require_replaced("it", path)
+    return path
 
 
 HostPath: TypeAlias = Annotated[str, BeforeValidator(_text_of_path), AnsweredAs(str)]

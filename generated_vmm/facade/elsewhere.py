@@ -36,15 +36,19 @@ PATH: Final = {
     "read_text": "read_bytes().decode()",
     "write_text": "write_bytes(text.encode())",
     "open": "read_bytes(), read_into(file), write_bytes(data) or write_from(file)",
+    "name parent suffix stem parts": "pathlib.PurePosixPath(str(path)).{}",
     "is_file is_dir is_symlink lstat": "stat().kind",
     "mkdir unlink rename chmod touch iterdir": 'guest.run(["mkdir", path]), as in a shell',
 }
 PROGRAM: Final = {
-    "stdout stderr read readline": "program.output(), or program.communicate()",
+    "stdout stderr read readline []": "program.output(), or program.communicate()",
     "stdin": "program.write(data), program.close_input()",
     "stop close": "program.terminate()",
     "exit_code status is_running": "program.poll(), then program.returncode",
 }
+PIECE: Final = {"decode strip split splitlines startswith": "its data.{}"}
+COMPLETED: Final = {"exit_code status": "its returncode", "output": "its stdout, or text"}
+ITEMS: Final = {"[]": "its last, or list(...)"}
 MACHINE: Final = {
     "boot run reboot restart": "machine.start(), after machine.stop() if it runs",
     "shutdown kill terminate": "machine.stop(grace=...)",
@@ -54,7 +58,7 @@ MACHINE: Final = {
     "drive network_interface action": "machine.client.{}",
 }
 MACHINES: Final = {
-    "list machines values": "machines.all()",
+    "list machines values []": 'machines.all(), or machines.find("name")',
     "add new make": "machines.create(name, definition)",
     "delete remove start stop": "machines.find(name).{}()",
 }

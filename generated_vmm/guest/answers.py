@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from generated_vmm.errors import VmmError, shorten
+from generated_vmm.facade.elsewhere import PIECE
 from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models
+from generated_vmm.misuse import Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
@@ -24,9 +26,10 @@ REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(Told):
     """Output of one stream; `lost_bytes` before it can be read no more."""
 
+    _elsewhere = PIECE
     stream: Literal["stdout", "stderr"]
     data: bytes
     lost_bytes: int = 0

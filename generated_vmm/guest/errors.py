@@ -26,6 +26,8 @@ from signal import Signals
 from typing import NoReturn
 
 from generated_vmm.errors import VmmError
+from generated_vmm.facade.elsewhere import COMPLETED
+from generated_vmm.misuse import Told
 
 
 class GuestError(VmmError):
@@ -77,12 +79,13 @@ class ProgramOutputLost(GuestProgramError):
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedProgram:
+class CompletedProgram(Told):
     """A program that has ended; `returncode` is its exit status, or -N for signal N.
 
     It is neither true nor false: `if completed` raises TypeError.
     """
 
+    _elsewhere = COMPLETED
     args: list[str]
     returncode: int
     stdout: bytes

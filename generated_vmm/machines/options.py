@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
-from generated_vmm.misuse import require_kind
+from generated_vmm.misuse import require_kind, require_list
 
 HostPath: TypeAlias = str | os.PathLike[str]
 
@@ -48,8 +48,7 @@ class Options:
 
         Raises ValueError for a limit that is no number.
         """
-        if isinstance(self.files, str | bytes | os.PathLike):
-            raise TypeError(f"files is a list of files and folders: files=[{self.files!r}]")
+        require_list("files", self.files, "a list of files and folders")
         for name in ("timeout", "grace", "snapshot_timeout"):
             require_kind(name, getattr(self, name), "a number of seconds", int, float)
 

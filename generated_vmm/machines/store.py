@@ -37,6 +37,7 @@ from generated_vmm.machines.records import (
     sync_folder,
     write,
 )
+from generated_vmm.misuse import require_replaced
 
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -149,6 +150,7 @@ class Store:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        require_replaced("folder", os.fspath(folder))
         self.folder = Path(os.path.abspath(folder))
         machines, snapshots = self.folder / "machines", self.folder / "snapshots"
         self.jails, self.run = self.folder / "jails", self.folder / "run"

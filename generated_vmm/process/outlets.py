@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from generated_vmm.facade.elsewhere import ITEMS, PIECE
+from generated_vmm.misuse import Told
 from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
@@ -45,8 +47,10 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         """The stored items from a position on, and the position after them."""
 
 
-class LastItems(BroadcastLog[Item]):
+class LastItems(BroadcastLog[Item], Told):
     """What the last lines of a stream contain, as far as they fit into a number of bytes."""
+
+    _elsewhere = ITEMS
 
     def __init__(self, lines: Lines[Item], most: int, most_bytes: float = math.inf) -> None:
         super().__init__()
@@ -86,9 +90,10 @@ class LastItems(BroadcastLog[Item]):
 
 
 @dataclass(frozen=True)
-class Piece:
+class Piece(Told):
     """Bytes of the console, and their position, counted from the monitor's start."""
 
+    _elsewhere = PIECE
     start: int
     data: bytes
 
@@ -122,6 +127,8 @@ class Console(BroadcastLog[Piece]):
 
         The piece starts after `since` if older bytes have been dropped.
         """
+        if since < 0:
+            raise ValueError(f"since is {since}; positions count from the start: read().data[-n:]")
         kept = self._kept  # another thread may feed meanwhile
         start = min(max(since, kept.start), kept.end)
         return Piece(start, kept.data[start - kept.start :])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from generated_vmm.misuse import require_kind
 from generated_vmm.testing.agent import HostAgent
 
 LONGEST_COMMAND: Final = 32
@@ -46,6 +47,7 @@ class SimulatedGuest:
 
     def listen(self, port: int, serve: Serve = echo) -> None:
         """Accept vsock connections on `port`; `serve` gets each in a thread of its own."""
+        require_kind("port", port, "a number", int)
         self._services[port] = serve
 
     def close(self, port: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
 
+from generated_vmm.misuse import require_list
 from generated_vmm.testing.description import CURRENT, Description, Json
 from generated_vmm.testing.guest import SimulatedGuest
 from generated_vmm.testing.http import Answer, Request
@@ -67,6 +68,7 @@ class SimulatedMonitor:
         description: Description = CURRENT,
         outlets: Outlets | None = None,
     ) -> None:
+        require_list("host_devices", host_devices, "a list of names")
         self.socket_path = Path(socket_path)
         self.faults = Faults()
         self.guest = SimulatedGuest()

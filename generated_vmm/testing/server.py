@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from generated_vmm.misuse import require_kind
 from generated_vmm.testing.http import (
     SERVER_FULL,
     Answer,
@@ -52,6 +53,7 @@ class Faults:
 
     def delay_next(self, seconds: float) -> None:
         """Delay the next response; as with the real monitor, every other client waits too."""
+        require_kind("seconds", seconds, "a number", int, float)
         self._answers.append(Disturbance("delay_next", seconds))
 
     def cut_next(self, *, after: int = 20) -> None:
@@ -70,6 +72,7 @@ class Faults:
         """Refuse the next request with this text, without changing the machine."""
         if not isinstance(fault_message, str):
             raise TypeError(f"fault_message is a text; the status is status={fault_message}")
+        require_kind("status", status, "a number", int)
         self._refusals.append(Answer.refusing(fault_message, status))
 
     def close_next_connection(self) -> None:

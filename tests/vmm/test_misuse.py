@@ -17,9 +17,11 @@ from generated_vmm.guest import (
     CompletedProgram,
     Guest,
     GuestPath,
+    Output,
     Program,
 )
 from generated_vmm.machines import AsyncMachine, AsyncMachines, Machine, Machines
+from generated_vmm.testing import SimulatedMonitor
 
 TELLERS: dict[str, tuple[Any, Any]] = {
     "vm": (VmmClient, AsyncVmmClient),
@@ -37,7 +39,7 @@ def test_a_name_of_another_library_leads_to_a_member(kind: Any) -> None:
     made = kind.__new__(kind)
     for name in " ".join(kind._elsewhere).split():
         assert not hasattr(kind, name)
-        said = f"{kind.__name__} has no member '{name}': "
+        said = f"{kind.__name__} has no member '{re.escape(name)}': "
         with pytest.raises(AttributeError, match=said) as caught:
             getattr(made, name)
         for owner, member in re.findall(r"\b(\w+)\.(\w+)\(", str(caught.value)):
@@ -67,6 +69,29 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: vm().boot("/vmlinux", "/disk", 2, 512), TypeError, "vcpu_count=2, mem_size_mib=512"),
     (lambda: vm().snapshot.create("s", "m"), TypeError, r"by keywords: mem_file_path=\.\.\., "),
     (lambda: vm().machine_config.update(2, 512), TypeError, r"vcpu_count=\.\.\."),
+    (lambda: any_of(Machines)(".")["web"], TypeError, r"no items by index: machines\.all\(\), or"),
+    (
+        lambda: "web" in any_of(Machines)("."),
+        TypeError,
+        r"no items by index: machines\.all\(\), or",
+    ),
+    (lambda: any_of(Monitor)().metrics[-1], TypeError, "by index: its last, or list"),
+    (
+        lambda: any_of(Monitor)().serial.read(-5),
+        ValueError,
+        r"count from the start: read\(\)\.data",
+    ),
+    (lambda: any_of(Monitor)().serial.read().decode(), AttributeError, r"its data\.decode"),
+    (lambda: any_of(Output)("stdout", b"").strip(), AttributeError, r"its data\.strip"),
+    (lambda: any_of(CompletedProgram)([], 1, b"", b"").status, AttributeError, "its returncode"),
+    (lambda: guest().attach(guest()), ValueError, r"the id of a program, such as program\.id"),
+    (lambda: any_of(Machines)("~/m"), ValueError, r"folder is '~/m', .* os\.path\.expanduser does"),
+    (lambda: any_of(Monitor)(cwd="~/m"), ValueError, "cwd is '~/m', and nothing replaces the ~"),
+    (lambda: vm().boot(Path("~/kernel")), ValueError, "it is '~/kernel', and nothing replaces"),
+    (lambda: simulated(host_devices="tap0"), TypeError, r"names: host_devices=\['tap0'\]"),
+    (lambda: simulated().guest.listen("52"), ValueError, "port is '52'; it must be a number"),
+    (lambda: simulated().faults.delay_next("1"), ValueError, "seconds is '1'; it must be a number"),
+    (lambda: simulated().faults.refuse_next("a", status="4"), ValueError, "status is '4'; it must"),
     (lambda: any_of(VmmClient)("/s", max_body_bytes="1M"), ValueError, "must be a number of bytes"),
     (lambda: any_of(VmmClient)("/s", max_answer_bytes="1M"), ValueError, "a number of bytes"),
     (lambda: any_of(VmmClient)("/s", max_body_bytes=-1), ValueError, "it cannot be negative"),
@@ -111,6 +136,10 @@ def guest() -> Any:
     return Guest("/no/vsock")
 
 
+def simulated(**options: Any) -> Any:
+    return SimulatedMonitor("s", **options)
+
+
 def path() -> Any:
     return guest().path("/file")
 
@@ -128,3 +157,9 @@ def test_a_program_that_has_ended_is_neither_true_nor_false() -> None:
     completed = CompletedProgram(["test", "-f", "/file"], 1, b"", b"")
     with pytest.raises(TypeError, match="test has ended: compare its returncode, or pass check="):
         assert completed
+
+
+def test_paths_of_one_guest_are_equal_by_their_names() -> None:
+    one, other = Guest("/a"), Guest("/a")
+    assert {one.path("/x"), one.path("/x")} == {one.path(b"/x")} != {other.path("/x")}
+    assert one.path("/x").__eq__("/x") is NotImplemented

@@ -17,7 +17,7 @@ from generated_vmm.errors import VmmProtocolError
 from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink, AsyncMachine
-from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
+from generated_vmm.guest._async.path import AsyncGuestPath
 from generated_vmm.guest._async.program import (
     DEFAULT_MAX_OUTPUT_BYTES,
     LONGEST_WAIT,
@@ -25,7 +25,8 @@ from generated_vmm.guest._async.program import (
 )
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output
-from generated_vmm.misuse import Told, require_options
+from generated_vmm.guest.paths import AnyPath
+from generated_vmm.misuse import Told, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -218,6 +219,7 @@ class AsyncGuest(Context, Told):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`, and
         ValueError if there are not as many.
         """
+        require_kind("id", id, "the id of a program, such as program.id", str)
         if not id:
             raise ValueError("the id of a program is not empty")
         operation = operations.exchange_with_program(id, models.Exchange())

@@ -17,6 +17,7 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.guest.answers import broken, failures, no_connection, value_of
 from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
+from generated_vmm.guest.paths import PART
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport._async.unix import open_until, receive, send
@@ -26,7 +27,6 @@ from generated_vmm.transport.connection import Connection, connect_to
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
-PART = 262_144  # bytes of a file that are sent or received at once
 PAUSE = 0.05  # seconds before a request is repeated
 
 

@@ -19,10 +19,11 @@ from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
-from generated_vmm.guest._sync.path import AnyPath, GuestPath
+from generated_vmm.guest._sync.path import GuestPath
 from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
 from generated_vmm.guest.answers import Output
-from generated_vmm.misuse import Told, require_options
+from generated_vmm.guest.paths import AnyPath
+from generated_vmm.misuse import Told, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -211,6 +212,7 @@ class Guest(Context, Told):
         `offset` is the number of bytes of its output that are known. Raises `ProgramLost`, and
         ValueError if there are not as many.
         """
+        require_kind("id", id, "the id of a program, such as program.id", str)
         if not id:
             raise ValueError("the id of a program is not empty")
         operation = operations.exchange_with_program(id, models.Exchange())

@@ -5,24 +5,19 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
-from urllib.parse import quote_from_bytes
+from typing import BinaryIO
 
-from generated_vmm.facade.elsewhere import PATH
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest._sync.link import PART, Link
+from generated_vmm.guest._sync.link import Link
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.misuse import Told, require_kind, require_opened
+from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of
+from generated_vmm.misuse import require_kind, require_opened
 from generated_vmm.operation import Operation
 
-AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Progress: TypeAlias = Callable[[int, int | None], object]
-"""Called with the bytes so far and all bytes, None if nobody knows."""
 DEFAULT_MAX_BYTES = 67_108_864
 
 
-class GuestPath(Told):
+class GuestPath(PathInGuest):
     """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
@@ -30,28 +25,7 @@ class GuestPath(Told):
     file has mode 0o644. `owner` is a user's name or `uid:gid`.
     """
 
-    _elsewhere = PATH
-
-    def __init__(self, link: Link, path: AnyPath) -> None:
-        self._link, self._bytes = link, os.fsencode(path)
-        if not self._bytes.startswith(b"/"):
-            raise ValueError(f"{path!r} is not an absolute path")
-        self._quoted = quote_from_bytes(self._bytes, safe="")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self)!r})"
-
-    def __str__(self) -> str:
-        return os.fsdecode(self._bytes)
-
-    if not TYPE_CHECKING:  # which reports this itself
-
-        def __fspath__(self):
-            """Raises TypeError for `open(path)`: the file is in the guest."""
-            raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
-
-    def __truediv__(self, name: AnyPath) -> GuestPath:
-        return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
+    _link: Link
 
     def stat(self) -> models.FileStat:
         """What the path leads to."""
@@ -104,7 +78,7 @@ class GuestPath(Told):
         progress: Progress | None = None,
     ) -> None:
         """Writes a file with the rest of an open file of the host, which must be seekable."""
-        operation = operations.write_file(self._quoted, mode=_octal(mode), owner=owner)
+        operation = operations.write_file(self._quoted, mode=octal(mode), owner=owner)
         self._write(operation, file, progress)
 
     def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
@@ -121,7 +95,7 @@ class GuestPath(Told):
         file.seek(at)
         if at and not size:
             raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
-        parts = _parts_of(file, size, progress)
+        parts = parts_of(file, size, progress)
         self._link.move(operation, str(self), size=size, parts=parts)
 
     def _read_into(
@@ -145,24 +119,3 @@ class GuestPath(Told):
                 progress(size, total)
 
         self._link.move(operation, str(self), sink=sink)
-
-
-def _octal(mode: int | None) -> str | None:
-    """The mode for the agent. Raises ValueError for 644, which is 0o1204 and meant as 0o644."""
-    require_kind("mode", mode, "a number, such as 0o644", int)
-    if mode is None:
-        return None
-    if 0o777 < mode <= 777 and not {*str(mode)} & {*"89"}:
-        raise ValueError(f"mode is {mode}, which is {mode:#o}; it must be octal, such as 0o{mode}")
-    return f"{mode:o}"
-
-
-def _parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
-    sent = 0
-    while part := file.read(min(PART, size - sent)):
-        yield part
-        sent += len(part)
-        if progress is not None:
-            progress(sent, size)
-    if sent < size:
-        raise ValueError(f"the file became shorter while it was read: {sent} of {size} bytes")

@@ -154,7 +154,7 @@ class AsyncMachine(Told):
         may have: before `reconcile`, and after `close`.
         """
         held = self._seen()
-        self._control.advise_of(held.record)
+        self._control.advise(held)
         if held.monitor is None and held.record.should_be != "Ended":
             await self._control.look(held)
         return (await held.client.get_instance_info()).state if held.is_up else "Ended"

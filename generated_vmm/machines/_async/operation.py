@@ -317,7 +317,7 @@ async def start(run: AsyncRun) -> None:
     held = run.held
     if held.is_up:
         return run.require("Running", "Ended")
-    run.control.advise(held.record.definition)
+    run.control.advise(held, starts=True)
     await run.step("starts the monitor")
     await in_thread(held.store.tidy_disks, held.record)
     vm = await held.start()

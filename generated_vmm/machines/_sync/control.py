@@ -13,10 +13,9 @@ from time import monotonic
 
 from generated_vmm.concurrency._sync import finished, sleep
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.errors import MachineBusy, MachineError
 from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import MachineRecord, Operation, Report
+from generated_vmm.machines.records import Operation, Report
 from generated_vmm.machines.store import Store
 from generated_vmm.process import MonitorError
 from generated_vmm.transport.connection import start_over_in_children
@@ -90,7 +89,7 @@ class Control:
             self._is_closed = True
         for held in list(self._held.values()):
             look = object()
-            self.advise_of(self.store.machines.readable(held.id))
+            self.advise(held)
             try:
                 if self._is_free(held, look):
                     held.let_go()
@@ -166,23 +165,18 @@ class Control:
                 self._held.pop(held.id, None)  # it is deleted
         return is_left
 
-    def advise(self, definition: Definition) -> None:
-        """Logs once that nobody reconciles a machine that starts or runs."""
-        never = self._reconciled_at == -math.inf
-        is_late = monotonic() - self._reconciled_at > LONGEST_UNRECONCILED
-        is_wanted = definition.restart != "never" or (definition.autostart and never)
-        if is_wanted and is_late and not self._is_advised:
+    def advise(self, held: Held, *, starts: bool = False) -> None:
+        """Logs once that nobody reconciles a machine that starts, or that this process has."""
+        record, passed = self.store.machines.readable(held.id), monotonic() - self._reconciled_at
+        if record is None or not (starts or held.monitor) or passed < LONGEST_UNRECONCILED:
+            return
+        restarts, is_first = record.definition.restart != "never", passed == math.inf
+        if (restarts or (record.definition.autostart and is_first)) and not self._is_advised:
             self._is_advised = True
             logger.warning(
                 "autostart and restart need reconcile(): call it when the program starts, and then "
                 "about every second"
             )
-
-    def advise_of(self, record: MachineRecord | None) -> None:
-        """Advises of a machine that runs, and was reconciled before."""
-        was_reconciled = self._reconciled_at > -math.inf
-        if was_reconciled and record is not None and record.should_be != "Ended":
-            self.advise(record.definition)
 
     def tell(self, report: Report) -> None:
         """Keeps a report for the next `reconcile`."""

@@ -151,7 +151,7 @@ class Machine(Told):
         may have: before `reconcile`, and after `close`.
         """
         held = self._seen()
-        self._control.advise_of(held.record)
+        self._control.advise(held)
         if held.monitor is None and held.record.should_be != "Ended":
             self._control.look(held)
         return (held.client.get_instance_info()).state if held.is_up else "Ended"

@@ -318,7 +318,7 @@ def start(run: Run) -> None:
     held = run.held
     if held.is_up:
         return run.require("Running", "Ended")
-    run.control.advise(held.record.definition)
+    run.control.advise(held, starts=True)
     run.step("starts the monitor")
     in_thread(held.store.tidy_disks, held.record)
     vm = held.start()

@@ -68,9 +68,8 @@ class MonitorChannel(UnixChannel):
         deadline = deadline_after(seconds)
         mistakes.tell(operation, mistakes.mistake_in(operation, self._owner))
         self._look_at(operation, mistakes.disks_in(operation, self._owner))
-        left = None if seconds is None else deadline - time.monotonic()
         try:
-            answer = super().exchange(operation, left)
+            answer = super().exchange(operation, deadline - time.monotonic())
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from generated_vmm.misuse import require_options
 from generated_vmm.testing.description import Json
 from generated_vmm.testing.machine import MIB, Fault, Machine
 from generated_vmm.testing.resources import NOT_FOUND, stored
@@ -75,8 +76,10 @@ def require_statistics(machine: Machine) -> None:
 
 
 @action("GET /balloon/statistics")
-def get_statistics(machine: Machine) -> Json:
+def get_statistics(machine: Machine, call: Call) -> Json:
     """Show sizes and the statistics of the guest's driver."""
+    known = machine.options.description.fields(call.operation.answer)
+    require_options(machine.guest.balloon_statistics, known)
     target, actual = machine.value("/balloon", "amount_mib", 0), machine.balloon_actual_mib
     sizes: dict[str, Json] = {
         "target_pages": target * PAGES_PER_MIB,
