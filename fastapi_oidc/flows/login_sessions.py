@@ -10,10 +10,9 @@ from typing import Any, Final
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.endings import Ending
-from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import replace_session
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import current, unless_ended
+from fastapi_oidc.flows.resume import current, live_after, unless_ended
 from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import (
@@ -272,18 +271,8 @@ async def _stepped_up(
         session = session.model_copy(update=changes)
         return await apply_callbacks(party, live, session, bundle)
 
-    live = live_after(await replace_session(party, before, make))
+    live = live_after(party, before, await replace_session(party, before, make))
     return replace(live, copy=live.copy._replace(epoch=live.seen.row.epoch))
-
-
-def live_after(outcome: Outcome) -> Live:
-    """The session after a login that continues it; raises SessionError without one."""
-    if isinstance(outcome, Refreshed):
-        return outcome.live
-    if isinstance(outcome, Postponed):
-        explanation = "the session cannot be refreshed right now"
-        raise SessionError(Code.SESSION_REFRESH_POSTPONED, explanation)
-    raise SessionError(Code.SESSION_SIGNED_OUT, "the session ended while it was being confirmed")
 
 
 async def _advise_on_tokens(party: RelyingParty, tokens: TokenResponse) -> None:
@@ -335,4 +324,4 @@ async def _confirm(
             session = with_new_login(session, id_token)
         return await apply_callbacks(party, now, session, bundle)
 
-    return live_after(await replace_session(party, live, make))
+    return live_after(party, live, await replace_session(party, live, make))

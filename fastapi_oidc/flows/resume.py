@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
@@ -13,7 +12,7 @@ from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
 from fastapi_oidc.flows.revocation import end
-from fastapi_oidc.flows.sessions import Found, Live, Over
+from fastapi_oidc.flows.sessions import ENDED_CODES, Found, Live, Over
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
@@ -55,28 +54,18 @@ class Resumed(NamedTuple):
     unavailable: SessionError | None = None
 
 
-class Decision(Enum):
-    """What to do with the session of a request."""
-
-    KEEP = "keep"
-    REFRESH = "refresh"
-    END = "end"
-
-
-def decide(session: AnySession, settings: OIDCSettings, *, now: int) -> Decision:
-    """Decide by the times of the session only.
+def is_due(session: AnySession, settings: OIDCSettings, *, now: int) -> bool:
+    """Whether the session is to be refreshed, by its times.
 
     Without a refresh token a session continues until its own end, even if the access token has
     expired. An access token is used for at least half of its lifetime, however short that is.
     """
-    if now >= end_of(session, settings):
-        return Decision.END
     expires_at = session.tokens.expires_at
     if expires_at is None or session.tokens.refresh_token is None:
-        return Decision.KEEP
+        return False
     issued_at = session.refreshed_at or session.created_at
     margin = max(0, min(settings.refresh_margin, (expires_at - issued_at) // 2))
-    return Decision.REFRESH if now >= expires_at - margin else Decision.KEEP
+    return now >= expires_at - margin
 
 
 async def resume(
@@ -99,18 +88,16 @@ async def resume(
     serving = None if found is None else party.serving(found.session)
     if found is None or serving is None:
         return Resumed(None)
-    party = serving
-    match decide(found.session, party.settings, now=party.clock.now()):
-        case Decision.END:
-            return _over(party, Over(found.copy, "expired", found.session))
-        case Decision.REFRESH:
-            # An old cookie may arrive long after another process has refreshed the session.
-            outcome = await refresh(party, found, lambda s: not party.has_expired(s))
-            return await _after(party, outcome, found, active=active)
-        case Decision.KEEP:
-            if active and party.settings.idle_timeout is not None:
-                return await _used(party, found)
-            return Resumed(found.session, pending_cookie(party, found))
+    party, session, settings, now = serving, found.session, serving.settings, serving.clock.now()
+    if now >= end_of(session, settings):
+        return _over(party, Over(found.copy, "expired", session))
+    if is_due(session, settings, now=now):
+        # An old cookie may arrive long after another process has refreshed the session.
+        outcome = await refresh(party, found, lambda session: not party.has_expired(session))
+        return await _after(party, outcome, found, active=active)
+    if active and settings.idle_timeout is not None:
+        return await _used(party, found)
+    return Resumed(session, pending_cookie(party, found))
 
 
 async def refresh_now(
@@ -266,6 +253,18 @@ def unavailable_until(party: RelyingParty, outcome: Postponed) -> SessionError:
     )
     error.is_announced = outcome.is_announced
     return error
+
+
+def live_after(party: RelyingParty, live: Live, outcome: Outcome) -> Live:
+    """The session after an attempt to refresh or replace it; raises SessionError without one."""
+    match outcome:
+        case Refreshed(refreshed):
+            return refreshed
+        case Over():
+            party.announce_end(outcome._replace(copy=live.copy, session=live.session))
+            raise SessionError(ENDED_CODES[outcome.reason], "the session has ended")
+        case Postponed():
+            raise unavailable_until(party, outcome)
 
 
 def _over(party: RelyingParty, over: Over) -> Resumed:

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
+from fastapi_oidc.flows.outcomes import Postponed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
-from fastapi_oidc.flows.resume import require_refresh_token, unavailable_until, unless_ended
+from fastapi_oidc.flows.resume import live_after, require_refresh_token, unless_ended
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, ENDED_CODES, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
@@ -246,7 +246,7 @@ class Grants:
         )
         if isinstance(outcome, Postponed) and serves:
             return _require_live(party, await party.sessions.judge_again(live))
-        return _after(party, live, outcome)
+        return live_after(party, live, outcome)
 
     async def _obtain(self, holder: Holder, api: DownstreamAPI, actor: Actor | None) -> IssuedToken:
         """A token of a session for `api`, whose grant must be an exchange if there is an actor."""
@@ -269,7 +269,7 @@ class Grants:
                 response = TokenResponse.read(answer.body)
                 tokens.append(issued(party, api, response, received_at, key))
             try:
-                return _after(party, live, outcome)
+                return live_after(party, live, outcome)
             except SessionError:
                 for token in tokens:
                     await revoke_access_token(party, live.session, token)
@@ -281,18 +281,6 @@ class Grants:
 
 def _meets(party: RelyingParty, session: AnySession, needed: Needed) -> bool:
     return needed.is_met_by(own_token(session), party.clock.now())
-
-
-def _after(party: RelyingParty, live: Live, outcome: Outcome) -> Live:
-    """The session after an attempt to refresh it; raises SessionError without one."""
-    match outcome:
-        case Refreshed(refreshed):
-            return refreshed
-        case Over():
-            party.announce_end(outcome._replace(copy=live.copy, session=live.session))
-            raise SessionError(ENDED_CODES[outcome.reason], "the session has ended")
-        case Postponed():
-            raise unavailable_until(party, outcome)
 
 
 async def _confirm(party: RelyingParty, live: Live, token: IssuedToken, is_stored: bool) -> None:
