@@ -65,12 +65,6 @@ class Approval(Frozen):
     url: str
     headers: tuple[tuple[str, str], ...]
     body: bytes = Field(repr=False)
-    is_approved: bool = False
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """Its members of an AccessEvent."""
-        return self.model_dump(include={"route", "method", "path"}) | {"approval": self.id}
 
     def __str__(self) -> str:
         return f"{self.method} {self.route}{self.path}"
@@ -80,8 +74,9 @@ class Access(Frozen):
     """What the user `sub` of `issuer` has given to `machine`: calls of `routes`, as that person.
 
     It lasts until `until`, until it is withdrawn, and never longer than the session that gave it.
-    `waiting` are its calls that need an approval, the oldest first. `use` is what its calls have
-    cost, as far as it is stored. Times are in seconds since the epoch.
+    `waiting` are its calls that need an approval, the oldest first, and `approved` the ids of those
+    that have it and are not sent yet. `use` is what its calls have cost, as far as it is stored.
+    Times are in seconds since the epoch.
     """
 
     id: str
@@ -94,6 +89,7 @@ class Access(Frozen):
     keys: tuple[str, ...] = Field(repr=False)
     use: Use = Use()
     waiting: tuple[Approval, ...] = Field(default=(), repr=False)
+    approved: tuple[str, ...] = Field(default=(), repr=False)
 
     def is_of(self, person: Access | OIDCSession[Any]) -> bool:
         """Whether this person has given it."""
@@ -115,18 +111,15 @@ class Access(Frozen):
     def settled(self, id: str, *instead: Approval) -> Access:
         """The access when a call waits no more, or when `instead` does."""
         others = (each for each in self.waiting if each.id != id)
-        return self.model_copy(update={"waiting": (*others, *instead)})
+        approved = (each for each in self.approved if each != id)
+        return self.model_copy(update={"waiting": (*others, *instead), "approved": tuple(approved)})
 
-    def decided(self, asked: Approval, *instead: Approval) -> Access:
+    def decided(self, asked: Approval, *approved: str) -> Access:
         """The access after the person's decision; raises Refused if the call waits no more."""
         if asked not in self.waiting:  # its guest has left, or another decision was first
             raise Refused(Code.BROKER_NOT_APPROVED, "the call waits no more")
-        return self.settled(asked.id, *instead)
-
-    @property
-    def asks(self) -> tuple[Approval, ...]:
-        """The calls about which the person can decide."""
-        return tuple(each for each in self.waiting if not each.is_approved)
+        after = self.settled(asked.id)
+        return after.model_copy(update={"approved": (*after.approved, *approved)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -27,6 +27,9 @@ MOST_KNOWN: Final = 1000
 """Accesses whose rows are not opened again while they have not changed."""
 
 
+_Known: TypeAlias = tuple[Live, Seen, Access]
+
+
 class Accesses:
     """The accesses of one relying party, and what all their guests share.
 
@@ -40,7 +43,7 @@ class Accesses:
         self.party, self.routes, self.limits = oidc.runtime.party, routes, limits
         self.party.sessions.require_rows("keep the access that a person gives")
         self.grants, self._cells = oidc.runtime.engine.grants, self.party.sessions.cells
-        self._known = TTLCache[str, tuple[Live, Seen]](self.party.clock, max_entries=MOST_KNOWN)
+        self._known = TTLCache[str, _Known](self.party.clock, max_entries=MOST_KNOWN)
 
     async def of(self, digest: str) -> Access | None:
         """What the machine of a digest was given last; None after its withdrawal and its time."""
@@ -72,15 +75,16 @@ class Accesses:
     async def judge(self, access: Access) -> tuple[Access, Live]:
         """The access and its session, read together; raises Refused when either has ended."""
         copy, key = copy_of(access), _key(access.machine)
-        known = self._known.get(access.id) or (None, None)
-        found, seen = await self.party.sessions.judge_beside(copy, key, *known)
-        current = self._read(seen.row)
+        known, before, current = self._known.get(access.id) or (None, None, None)
+        found, seen = await self.party.sessions.judge_beside(copy, key, known, before)
+        if current is None or current.waiting or seen is not before:  # what waits has its time
+            current = self._read(seen.row)
         if self.party.clock.now() >= access.until:
             raise Refused(Code.BROKER_EXPIRED, "the access has reached its time")
         if current is None or current.id != access.id:
             raise Refused(Code.BROKER_WITHDRAWN, "the access was withdrawn or replaced")
         live = require_live(self.party, found)
-        self._known.set(access.id, (live, seen), expires_at=access.until)
+        self._known.set(access.id, (live, seen, current), expires_at=access.until)
         return current, live
 
     async def change(self, access: Access, rule: Callable[[Access], Access]) -> None:
@@ -96,17 +100,17 @@ class Accesses:
         """What waits for the session's user under this id; raises Refused."""
         access = await self.of(id.partition("-")[0])
         if access and access.is_of(session):
-            for call in access.asks:
+            for call in access.waiting:
                 if call.id == id:
                     return access, call
         raise Refused(Code.BROKER_NOT_APPROVED, "nothing waits for this person under this id")
 
     def announce(self, name: EventName, access: Access, told: str, **call: Any) -> None:
         """Tell what happened with the access; `call` has the members of a call's event."""
-        person = access.model_dump(include={"sub", "session_id", "machine"})
+        call |= {"machine": access.machine, "access_id": access.id}
         told, now = f"{access.machine}: {told}", self.party.clock.now()
-        event = AccessEvent(name, now, explanation=told, access_id=access.id, **person, **call)
-        self.party.announcer(event)
+        person = access.sub, access.session_id
+        self.party.announcer(AccessEvent(name, now, *person, explanation=told, **call))
 
     def _read(self, row: Row) -> Access | None:
         """The access in a row; None after its time, and for what another release has written."""

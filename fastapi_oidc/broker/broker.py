@@ -118,7 +118,7 @@ class Broker(Awaited):
         person can decide.
         """
         found, _ = await self._accesses.judge(access)
-        return found.model_copy(update={"waiting": found.asks})
+        return found
 
     async def access_of(self, machine: str) -> Access | None:
         """What the machine was given last, to serve it again; None after its end.

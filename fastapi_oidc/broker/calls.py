@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import httpx
 from anyio import move_on_after
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc.broker.access import Refused
@@ -22,9 +22,6 @@ CONNECT_SECONDS: Final = 10.0
 
 SMALL_BODY: Final = 64 * 1024
 """Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
-
-MOST_TARGET: Final = 32 * 1024
-"""Bytes of a path with its query; httpx sends no URL of more than twice as many."""
 
 _NEVER_WORDS: Final = (
     "alt-svc authentication-info authorization cookie dpop dpop-nonce set-cookie www-authenticate"
@@ -75,8 +72,6 @@ class Call:
         name = named.partition(":")[0].lower()
         if name not in routes:
             raise Refused(Code.BROKER_NAME, "the access has no route of this name")
-        if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_TARGET:
-            raise Refused(Code.BROKER_REQUEST, "the path and query are too long")
         route, path, query = routes[name], normalised(target), query_of(scope["query_string"])
         if not route.allowed.fullmatch(f"{method} {path}"):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
@@ -87,7 +82,8 @@ class Call:
     async def request_to(self, route: Route, most: int) -> httpx.Request:
         """The request to the API, with a body of `most` bytes, which is not read if it is large.
 
-        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect.
+        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect,
+        and httpx.InvalidURL for a URL that is too long.
         """
         given = self.request.headers
         passed = route.passed - _for_one_hop(given.getlist("connection"))
@@ -114,22 +110,20 @@ class Call:
         parts = self._counted("received", stream, most)
         response = StreamingResponse(parts, answer.status_code)
         response.raw_headers = _passed_on(answer)
-        await self._respond(response)
+        self.status = answer.status_code
+        await response(*self._asgi)
 
     async def refuse(self, error: OIDCError) -> None:
         """Answer with a sentence and the stable code, for a program or its author."""
         text = f"{error.code}: {error.public_text}\n"
         headers = {"Cache-Control": "no-store", "Connection": "close"}  # a body may be unread
-        await self._respond(PlainTextResponse(text, int(error.status), headers))
+        self.status = int(error.status)
+        await PlainTextResponse(text, self.status, headers)(*self._asgi)
 
     def facts(self) -> dict[str, Any]:
         """The call's members of an AccessEvent."""
         seconds = time.perf_counter() - self._began
         return self.where | {"status": self.status, **self.bytes, "seconds": seconds}
-
-    async def _respond(self, response: Response) -> None:
-        self.status = response.status_code
-        await response(*self._asgi)
 
     async def _counted(
         self, what: Literal["sent", "received"], parts: AsyncIterable[bytes], most: int

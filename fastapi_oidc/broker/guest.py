@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from fastapi_oidc.broker.access import Access, Approval, Refused, Use
 from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id
 from fastapi_oidc.broker.calls import Call
-from fastapi_oidc.broker.connections import FAILURES, Connections
+from fastapi_oidc.broker.connections import Connections
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
@@ -33,6 +33,8 @@ guest has left ends its call.
 
 STORE_SECONDS: Final = 5.0
 """Seconds after which a store that does not respond ends the calls under way."""
+
+_OF_GUEST: Final = (ClientDisconnect, httpx.InvalidURL)
 
 ASKED: Final = EventName.ACCESS_APPROVAL_ASKED
 
@@ -70,14 +72,13 @@ class GuestApp:
                 await self._pass_on(call)
             if call.bound.cancelled_caught:
                 raise call.reason
-        except (OIDCError, ClientDisconnect, *FAILURES) as error:
+        except (OIDCError, *_OF_GUEST, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 await call.refuse(call.error)
         finally:
             self._open.discard(call)
             self._cost = self._cost.plus(Use(1, **call.bytes))
-            self._watch.start(None, self._watch_calls)
             self._announce(call)
 
     def cut(self, because: SessionError) -> None:
@@ -129,21 +130,14 @@ class GuestApp:
         waiting = Approval(id=id, until=until, **what)
         try:
             await accesses.change(access, lambda found: found.settled(id, waiting))
-            accesses.announce(ASKED, access, f"{waiting} waits", **waiting.facts)
-            is_approved = False
-            while not is_approved:
+            accesses.announce(ASKED, access, f"{waiting} waits", approval=id, **call.where)
+            while id not in (found := (await self._judge())[0]).approved:
+                if all(each.id != id for each in found.waiting):
+                    raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
                 await asyncio.sleep(LOOK_SECONDS)
-                is_approved = await self._is_approved(id)
         finally:
             with CancelScope(shield=True):
                 await accesses.change(access, lambda found: found.settled(id))
-
-    async def _is_approved(self, id: str) -> bool:
-        access, _ = await self._judge()
-        for each in access.waiting:
-            if each.id == id:
-                return each.is_approved
-        raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
 
     async def _token(self, name: str, live: Live, needed: Needed) -> IssuedToken:
         party, actor = self._accesses.party, self._routes[name].actor
@@ -195,6 +189,5 @@ def _as_refusal(error: Exception) -> OIDCError:
         return Refused(Code.BROKER_SIGNED_OUT, str(error))
     if isinstance(error, OIDCError):
         return error
-    is_of_guest = isinstance(error, ClientDisconnect)
-    code = Code.BROKER_REQUEST if is_of_guest else Code.BROKER_UNREACHABLE
+    code = Code.BROKER_REQUEST if isinstance(error, _OF_GUEST) else Code.BROKER_UNREACHABLE
     return Refused(code, type(error).__name__)

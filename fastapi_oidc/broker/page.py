@@ -36,12 +36,11 @@ def approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
     ) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
         is_approved = (await form_of(request)).get("decision") == "approve"
-        instead = [asked.model_copy(update={"is_approved": True})] if is_approved else []
-        await accesses.change(access, lambda found: found.decided(asked, *instead))
+        approved = [id] if is_approved else []
+        await accesses.change(access, lambda found: found.decided(asked, *approved))
         told = "approved" if is_approved else "refused"
-        accesses.announce(
-            EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **asked.facts
-        )
+        call = asked.model_dump(include={"route", "method", "path"}) | {"approval": id}
+        accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **call)
         return document(told.capitalize(), "<p>You can close this page.</p>")
 
     return router

@@ -56,42 +56,38 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
     config = Config(
         app, ws="none", log_config=None, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS
     )
-    loop, state, listener = asyncio.get_running_loop(), ServerState(), _listener(path, owner)
-    file = os.lstat(path)
-    server = await loop.create_unix_server(
-        lambda: _Connection(config, state, {}), sock=listener, start_serving=False
-    )
-    try:
-        await server.start_serving()  # a cancellation here ends it
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            if os.path.samestat(file, os.lstat(path)):  # else another server has replaced it
-                os.unlink(path)
-        server.close()
-        for connection in [*state.connections]:
-            connection.transport.abort()
-        for task in state.tasks:
-            task.cancel()
-        if state.tasks:
-            with CancelScope(shield=True):  # of anyio, which cancels each await of its block
-                await asyncio.wait([*state.tasks])
+    loop, state = asyncio.get_running_loop(), ServerState()
+    with socket.socket(socket.AF_UNIX) as listener:
+        _bind(listener, path, owner)
+        file = os.lstat(path)
+        server = await loop.create_unix_server(
+            lambda: _Connection(config, state, {}), sock=listener, start_serving=False
+        )
+        try:
+            await server.start_serving()  # a cancellation here ends it
+            yield
+        finally:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(file, os.lstat(path)):  # else another server has replaced it
+                    os.unlink(path)
+            server.close()
+            for connection in [*state.connections]:
+                connection.transport.abort()
+            for task in state.tasks:
+                task.cancel()
+            if state.tasks:
+                with CancelScope(shield=True):  # of anyio, which cancels each await of its block
+                    await asyncio.wait([*state.tasks])
 
 
-def _listener(path: str, owner: Owner | None) -> socket.socket:
-    """A socket that only its owner can open, in the place of one that is there."""
+def _bind(listener: socket.socket, path: str, owner: Owner | None) -> None:
+    """Bind it to `path` for its owner alone, in the place of a socket that is there."""
     if Path(path).is_socket():
         os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
-        listener.bind(path)
-        if owner is not None:
-            _give(path, owner)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
+    listener.bind(path)
+    if owner is not None:
+        _give(path, owner)
 
 
 def _give(path: str, owner: Owner) -> None:
