@@ -95,6 +95,9 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"cookie_secret": "short"}, "a cookie secret needs at least 32 random bytes"),
     ({"issuer": "https://op.test/.well-known/openid-configuration"}, "is the address of the meta"),
     ({"base_url": "https://app.test/app"}, "base_url: is scheme and host"),
+    ({"base_url": "http://app.test"}, "base_url: must be https; allow_insecure_http permits"),
+    ({"isuer": "https://op.test"}, "isuer: is not a setting, is issuer meant"),
+    ({"authority": "https://op.test"}, "authority: is not a setting, is issuer meant"),
     ({"base_url": None}, "redirect URIs are never made from request headers"),
 ]
 
@@ -285,7 +288,7 @@ async def forgets_await(user: Any) -> bool:
     "predicate",
     [
         lambda user: (user.sub and is_admin(user)) or False,
-        lambda user: not MEMBER.is_admin("é"),
+        unchecked(lambda user: not MEMBER.is_admin("é")),
         lambda user: any(is_admin(each) for each in user.roles),
         lambda user: (
             bool(user)  # as many do

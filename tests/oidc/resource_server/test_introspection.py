@@ -23,16 +23,26 @@ def questions(world: APIWorld) -> int:
     return len(world.world.op.record.of(TokenIntrospected))
 
 
-async def test_the_provider_is_asked_once_a_minute() -> None:
+@pytest.mark.parametrize(
+    ("given", "lives", "seconds"),
+    [(None, None, 60), (None, 10, 10), ("dead", None, 5)],
+    ids=["a minute", "until exp", "a dead token for five seconds"],
+)
+async def test_a_response_is_used_for_some_time(
+    given: str | None, lives: int | None, seconds: int
+) -> None:
     world = make()
-    token = await world.token()
-    for _ in range(3):
-        assert (await world.get(token)).json()["scope"] == ["machines:read"]
-    world.world.time.advance(59)
-    assert (await world.get(token)).status_code == 200
+    token, ends = given or await world.token(), world.now + (lives or 0)
+    if lives:
+        world.world.op.edits.put("introspection", lambda said: said | {"exp": ends})
+    for passed in (0, 0, seconds - 1):
+        world.world.time.advance(passed)
+        answer = (await world.get(token)).json()
+        assert answer.get("scope") == (None if given else ["machines:read"])
+        assert answer.get("code") == (Code.ACCESS_TOKEN_INACTIVE if given else None)
     assert questions(world) == 1
     world.world.time.advance(1)
-    assert (await world.get(token)).status_code == 200
+    assert (await world.get(token)).status_code == (401 if given else 200)
     assert questions(world) == 2
 
 
@@ -52,19 +62,6 @@ async def test_lifetime_0_asks_each_time() -> None:
     assert (await world.get(token)).json()["code"] == Code.ACCESS_TOKEN_INACTIVE
 
 
-async def test_no_response_is_used_beyond_exp() -> None:
-    world = make()
-    token = await world.token()
-    world.world.op.edits.put("introspection", lambda said: said | {"exp": world.now + 10})
-    await world.get(token)
-    world.world.time.advance(9)
-    await world.get(token)
-    assert questions(world) == 1
-    world.world.time.advance(1)
-    await world.get(token)
-    assert questions(world) == 2
-
-
 async def test_a_response_that_comes_after_the_token_s_end_lets_nobody_in() -> None:
     world = make()
     token, held = await world.token(), Held(first=True)
@@ -75,16 +72,6 @@ async def test_a_response_that_comes_after_the_token_s_end_lets_nobody_in() -> N
     world.world.time.advance(40)
     held.gate.opened.set()
     assert (await asked).json()["code"] == Code.ACCESS_TOKEN_EXPIRED
-
-
-async def test_a_dead_token_is_asked_about_every_five_seconds() -> None:
-    world = make()
-    for _ in range(3):
-        assert (await world.get("dead")).json()["code"] == Code.ACCESS_TOKEN_INACTIVE
-    assert questions(world) == 1
-    world.world.time.advance(5)
-    await world.get("dead")
-    assert questions(world) == 2
 
 
 @pytest.mark.parametrize(

@@ -70,25 +70,6 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
     )
 
 
-@pytest.mark.parametrize(
-    ("argument", "value", "fault"),
-    [
-        (
-            "base_url",
-            "http://app.test",
-            "must be https; allow_insecure_http permits http for local",
-        ),
-        ("isuer", "https://op.test", "is not a setting, is issuer meant?"),
-        ("authority", "https://op.test", "is not a setting, is issuer meant?"),
-        ("use_pkce", True, "is not a setting, PKCE with S256"),
-    ],
-)
-def test_in_code_the_argument_is_named(argument: str, value: object, fault: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        OIDCSettings(**options(**{argument: value}))
-    assert caught.value.faults[0].startswith(f"{argument}: {fault}")
-
-
 def test_a_misspelt_variable_is_warned_about_and_named_beside_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
