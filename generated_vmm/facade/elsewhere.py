@@ -47,7 +47,7 @@ PROGRAM: Final = {
     "exit_code status is_running": "program.poll(), then program.returncode",
 }
 PIECE: Final = {"decode strip split splitlines startswith": "its data.{}"}
-COMPLETED: Final = {"exit_code status": "its returncode", "output": "its stdout, or text"}
+COMPLETED: Final = {"exit_code status": "its returncode", "output []": "its stdout and stderr"}
 ITEMS: Final = {"[]": "its last, or list(...)"}
 MACHINE: Final = {
     "boot run reboot restart": "machine.start(), after machine.stop() if it runs",

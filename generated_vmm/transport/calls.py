@@ -180,9 +180,7 @@ class CallSettings:
 
     def _add_notes(self, refusal: VmmApiError) -> None:
         found = ", ".join(PATHS.findall((refusal.operation.body or b"").decode())) or "a file"
-        is_load = (
-            refusal.operation.path == "/snapshot/load"
-        )  # whose devices have paths of their own
+        is_load = refusal.operation.path == "/snapshot/load"  # whose devices have paths, too
         paths = "a path of the call or in the snapshot" if is_load else found
         for words, note in self.notes.items():
             if words in refusal.fault_message:

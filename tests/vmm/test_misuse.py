@@ -84,6 +84,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(Monitor)().serial.read().decode(), AttributeError, r"its data\.decode"),
     (lambda: any_of(Output)("stdout", b"").strip(), AttributeError, r"its data\.strip"),
     (lambda: any_of(CompletedProgram)([], 1, b"", b"").status, AttributeError, "its returncode"),
+    (lambda: [*any_of(CompletedProgram)([], 1, b"", b"")], TypeError, "its stdout and stderr"),
     (lambda: guest().attach(guest()), ValueError, r"the id of a program, such as program\.id"),
     (lambda: any_of(Machines)("~/m"), ValueError, r"folder is '~/m', .* os\.path\.expanduser does"),
     (lambda: any_of(Monitor)(cwd="~/m"), ValueError, "cwd is '~/m', and nothing replaces the ~"),

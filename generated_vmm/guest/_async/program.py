@@ -80,8 +80,7 @@ class AsyncProgram(Told):
             unread = self.output_bytes - self.offset
             why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
             if time.monotonic() >= deadline:
-                reason = f"{self!r} has not ended within {timeout} s{why}"
-                raise errors.GuestAgentTimeout(reason)
+                raise errors.GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
             if unread >= MOST_UNREAD and not is_told:
                 is_told = True
                 logger.warning("the program %s has not ended%s", self.id, why)

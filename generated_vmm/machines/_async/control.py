@@ -172,10 +172,7 @@ class AsyncControl:
         restarts, is_first = record.definition.restart != "never", passed == math.inf
         if (restarts or (record.definition.autostart and is_first)) and not self._is_advised:
             self._is_advised = True
-            logger.warning(
-                "autostart and restart need reconcile(): call it when the program starts, and then "
-                "about every second"
-            )
+            logger.warning("autostart and restart need reconcile(): at first, then every second")
 
     def tell(self, report: Report) -> None:
         """Keeps a report for the next `reconcile`."""
