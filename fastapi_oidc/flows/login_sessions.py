@@ -65,8 +65,7 @@ async def sign_in(party: RelyingParty, login: Login, before_sending: Callable[[]
     received_at = party.clock.now()
     # The provider's keys are fetched now: its response may name a new key.
     id_token = await _accept_id_token(party, tokens, transaction)
-    session_state = login.code.session_state or tokens.session_state
-    bundle = TokenBundle(tokens, id_token, None, session_state, received_at, key)
+    bundle = TokenBundle(tokens, id_token, None, received_at, key)
     try:
         # Before everything that a revocation may be about, such as the user's roles.
         stamps = await party.sessions.stamps(new_session(party, bundle, id_token, NOBODY))
@@ -103,9 +102,10 @@ async def _exchange_code(
         if error.is_unsent:
             raise CodeNotSent(error) from error
         raise
-    if tokens.scope is None:  # the requested scope (RFC 6749 5.1)
-        tokens = replace(tokens, scope=scope_of(party, transaction))
-    return tokens
+    # Without a scope it is the requested one (RFC 6749 5.1).
+    scope = scope_of(party, transaction) if tokens.scope is None else tokens.scope
+    state = login.code.session_state or tokens.session_state
+    return replace(tokens, scope=scope, session_state=state)
 
 
 async def _proof_key(party: RelyingParty, login: Login) -> DPoPKey | None:

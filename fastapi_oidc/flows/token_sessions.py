@@ -78,7 +78,6 @@ class TokenBundle:
     response: TokenResponse = field(repr=False)
     id_token: IdToken | None
     user_info: Mapping[str, JSON] | None
-    session_state: str | None
     received_at: int
     key: DPoPKey | None = None
     is_own: bool = True
@@ -98,7 +97,7 @@ def new_session(
         claims=dict(id_token.claims),
         tokens=_tokens(party, bundle, None),
         sid=id_token.sid,
-        session_state=bundle.session_state,
+        session_state=bundle.response.session_state,
         auth_time=id_token.auth_time,
         acr=id_token.acr,
         nonce=id_token.nonce,
@@ -115,7 +114,7 @@ def with_new_tokens(party: RelyingParty, session: AnySession, bundle: TokenBundl
     """`session` with new tokens; its user and its end stay the same."""
     changes: dict[str, object] = {
         "tokens": _tokens(party, bundle, session.tokens),
-        "session_state": bundle.session_state or session.session_state,
+        "session_state": bundle.response.session_state or session.session_state,
         "generation": session.generation + 1,
     }
     if bundle.is_own:
@@ -240,8 +239,7 @@ async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared
     id_token = await _accept_id_token(party, session, answer, response)
     is_own = not answer.api
     user_info = await _user_info(party, session, response) if is_own else None
-    state, received_at = response.session_state, answer.received_at
-    bundle = TokenBundle(response, id_token, user_info, state, received_at, is_own=is_own)
+    bundle = TokenBundle(response, id_token, user_info, answer.received_at, is_own=is_own)
     made = with_new_tokens(party, session, bundle)
     return await apply_callbacks(party, live, made, bundle)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi_oidc.errors import Code, ProtocolViolation, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
@@ -73,15 +73,19 @@ async def _exchange(
         form = token_exchange_grant(api, access_token, actor)
     else:
         form = on_behalf_of_grant(api, access_token)
-    response = await party.provider.obtain(form, key=key)
-    require_access_token(response)
-    return issued(party, api, response, party.clock.now(), key)
+    return await _obtain(party, api, form, key)
 
 
 async def obtain_for_application(party: RelyingParty, target: Target) -> IssuedToken:
     """A token of the application itself (RFC 6749 4.4)."""
-    key = _new_key(party)
-    response = await party.provider.obtain(client_credentials_grant(target), key=key)
+    return await _obtain(party, target, client_credentials_grant(target), _new_key(party))
+
+
+async def _obtain(
+    party: RelyingParty, target: Target, form: Mapping[str, str], key: DPoPKey | None
+) -> IssuedToken:
+    response = await party.provider.obtain(form, key=key)
+    require_access_token(response)
     return issued(party, target, response, party.clock.now(), key)
 
 
@@ -97,12 +101,14 @@ def issued(
     received_at: int,
     key: DPoPKey | None,
 ) -> IssuedToken:
-    """The token in the response."""
-    return IssuedToken.of(
-        response,
-        received_at=received_at,
-        lifetime=party.settings.default_access_token_lifetime,
-        scope=target.words,
+    """The token in the response; what that leaves out is assumed (RFC 6749 5.1)."""
+    lifetime = response.expires_in or party.settings.default_access_token_lifetime
+    return IssuedToken(
+        value=response.access_token,
+        expires_at=received_at + lifetime,
+        scope=tuple(target.scope) if response.scope is None else response.scope,
+        token_type=response.token_type,
+        issued_at=received_at,
         dpop_key=None if key is None else key.to_text(),
     )
 

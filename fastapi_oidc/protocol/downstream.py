@@ -47,11 +47,6 @@ class Target:
             _require_resource(self.resource)
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The values of `scope`."""
-        return tuple(self.scope)
-
-    @property
     def is_empty(self) -> bool:
         """Whether no value is set."""
         return self.audience is None and self.resource is None and not self.scope
@@ -188,26 +183,6 @@ class IssuedToken(NotText):
     token_type: str
     issued_at: int
     dpop_key: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        response: TokenResponse,
-        *,
-        received_at: int,
-        lifetime: int,
-        scope: tuple[str, ...],
-        dpop_key: str | None = None,
-    ) -> Self:
-        """The token in `response`; `lifetime` and `scope` are the defaults for absent members."""
-        return cls(
-            value=response.access_token,
-            expires_at=received_at + (response.expires_in or lifetime),
-            scope=scope if response.scope is None else response.scope,
-            token_type=response.token_type,
-            issued_at=received_at,
-            dpop_key=dpop_key,
-        )
 
     def encode(self) -> bytes:
         """The token with its value, to be sealed."""

@@ -198,13 +198,7 @@ class API(Serving[Identity, Any]):
 
     def _metadata(self, request: Request) -> dict[str, object]:
         server = self._server_of(self.registrations.fixed or self._context(request).runtime)
-        return protected_resource(
-            self._url,
-            [each.expected.issuer for each in server.issuers],
-            self.scopes,
-            has_certificates=self._options.get("client_certificate_header") is not None,
-            dpop_required=server.dpop_required,
-        )
+        return protected_resource(self._url, server, self.scopes, self._options)
 
     @property
     def _url(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse
 from fastapi_oidc.errors import ConfigurationError, ProviderError
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url
-from fastapi_oidc.resource_server.server import Introspections
+from fastapi_oidc.resource_server.server import Introspections, ResourceServer
 from fastapi_oidc.web.api_options import APIOptions
 
 _log = logging.getLogger("fastapi_oidc.configuration")
@@ -93,21 +93,17 @@ def metadata_router(path: str, document: Callable[[Request], Mapping[str, object
 
 
 def protected_resource(
-    resource: str,
-    issuers: Sequence[str],
-    scopes: Mapping[str, str],
-    *,
-    has_certificates: bool,
-    dpop_required: bool,
+    resource: str, server: ResourceServer, scopes: Mapping[str, str], options: APIOptions[Any]
 ) -> dict[str, object]:
     """The protected resource metadata (RFC 9728 2)."""
+    has_certificates = options.get("client_certificate_header") is not None
     return {
         "resource": resource,
-        "authorization_servers": list(issuers),
+        "authorization_servers": [each.expected.issuer for each in server.issuers],
         **({"scopes_supported": list(scopes)} if scopes else {}),
         "bearer_methods_supported": ["header"],
         "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),
-        **({"dpop_bound_access_tokens_required": True} if dpop_required else {}),
+        **({"dpop_bound_access_tokens_required": True} if server.dpop_required else {}),
         **({"tls_client_certificate_bound_access_tokens": True} if has_certificates else {}),
     }
 

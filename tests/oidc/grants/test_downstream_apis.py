@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError, DownstreamAPI, Grant, OIDCError, SessionError
-from fastapi_oidc.protocol.downstream import GrantKind
+from fastapi_oidc.grants import exchanges
+from fastapi_oidc.protocol.downstream import GrantKind, Target
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.testing import DevResource, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import (
@@ -278,3 +280,14 @@ async def test_a_refresh_that_fails_after_the_end_of_its_session_gives_no_token(
     outage.gate.opened.set()
     assert (await asking).status_code == 401
     assert not api.tokens
+
+
+def test_what_a_response_leaves_out_is_assumed() -> None:
+    party, target = make_world().oidc.runtime.party, Target(scope="x")
+    least = {"access_token": "a", "token_type": "Bearer"}
+    for more, lifetime, scope in (
+        ({}, 3600, ("x",)),
+        ({"expires_in": 5, "scope": "y z"}, 5, ("y", "z")),
+    ):
+        token = exchanges.issued(party, target, TokenResponse.parse({**least, **more}), 1000, None)
+        assert (token.expires_at, token.scope) == (1000 + lifetime, scope)

@@ -138,14 +138,6 @@ def test_a_record_of_another_release_is_an_outage(encoded: bytes) -> None:
         IssuedToken.decode(encoded)
 
 
-def test_what_a_response_leaves_out_is_assumed() -> None:
-    made = IssuedToken.of(response(), received_at=NOW, lifetime=60, scope=("x",))
-    assert (made.expires_at, made.scope) == (NOW + 60, ("x",))
-    said = response(expires_in=5, scope="y z")
-    made = IssuedToken.of(said, received_at=NOW, lifetime=60, scope=("x",))
-    assert (made.expires_at, made.scope) == (NOW + 5, ("y", "z"))
-
-
 @pytest.mark.parametrize(
     ("seconds", "age", "is_met"),
     [
