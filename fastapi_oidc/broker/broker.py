@@ -117,8 +117,7 @@ class Broker(Awaited):
         What a call has cost is counted within a second. `waiting` has the calls about which the
         person can decide.
         """
-        found, _ = await self._accesses.judge(access)
-        return found
+        return (await self._accesses.judge(access))[0]
 
     async def access_of(self, machine: str) -> Access | None:
         """What the machine was given last, to serve it again; None after its end.

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.oidc.broker.apis import Api, Received, says
@@ -142,17 +141,6 @@ async def test_http_1_0_is_refused_because_a_broken_answer_ends_there_as_a_whole
         assert answer.startswith(b"HTTP/1.1 505 ")
         assert b"broker.version: Use HTTP/1.1." in answer
         assert not rig.api.received
-
-
-async def test_an_answer_that_ends_early_does_not_end_well() -> None:
-    async def short(_: Received, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
-        writer.close()
-
-    async with rigged(api=Api(short)) as rig:
-        with pytest.raises(httpx.RemoteProtocolError):
-            await rig.guest.get()
-        assert (rig.trail[0].code, rig.trail[0].received) == ("broker.unreachable", 5)
 
 
 async def test_a_guest_that_waits_for_100_continue_gets_it() -> None:

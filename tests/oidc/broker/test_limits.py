@@ -9,7 +9,7 @@ import pytest
 from fastapi_oidc.broker import Limits, guest
 from fastapi_oidc.broker.accesses import Accesses
 from fastapi_oidc.errors import Code, SessionError
-from tests.oidc.broker.apis import Api, Received, says
+from tests.oidc.broker.apis import Answer, Api, Received, says
 from tests.oidc.broker.rig import rigged
 from tests.oidc.broker.streams import Stream, silent, streaming
 from tests.oidc.flows.steps import until
@@ -34,11 +34,22 @@ async def test_a_body_that_is_too_large_is_not_read_and_one_in_chunks_ends_there
         assert [each.code for each in rig.trail] == ["broker.too_large"] * 2
 
 
-async def test_an_answer_that_becomes_too_large_breaks_off() -> None:
-    async with rigged(api=Api(says(b"x" * 200_000)), limits=Limits(answer_bytes=100_000)) as rig:
+async def short(request: Received, writer: asyncio.StreamWriter) -> None:
+    await says(b"short", length=100)(request, writer)
+    writer.close()
+
+
+BROKEN = {"broker.too_large": says(b"x" * 200_000), "broker.unreachable": short}
+
+
+@pytest.mark.parametrize(("code", "answer"), BROKEN.items(), ids=BROKEN)
+async def test_an_answer_that_is_too_large_or_too_short_breaks_off(
+    code: str, answer: Answer
+) -> None:
+    async with rigged(api=Api(answer), limits=Limits(answer_bytes=100_000)) as rig:
         with pytest.raises(httpx.RemoteProtocolError):
             await rig.guest.get()
-        assert (rig.trail[0].code, rig.trail[0].status) == ("broker.too_large", 200)
+        assert (rig.trail[0].code, rig.trail[0].status) == (code, 200)
 
 
 async def test_what_calls_cost_is_in_the_access_and_ends_them() -> None:

@@ -184,42 +184,36 @@ async def test_a_refusal_that_no_other_token_follows_is_not_left_open() -> None:
         await ended.wait()
 
 
-async def test_an_access_that_is_withdrawn_during_the_exchange_sends_nothing() -> None:
-    async with rigged() as rig:
-        held = Held()
-        rig.world.op.faults.put("token", held)
-        call = asyncio.create_task(rig.guest.get())
-        await held.gate.until_reached()
-        elsewhere = Broker(rig.world.oidc, {NAME: route_to(rig.api)})
-        await elsewhere.withdraw(rig.access)
-        held.gate.opened.set()
-        assert (await call).status_code == 401
-        assert not rig.api.received
+async def asks_for_a_token(rig: Rig, held: Held) -> asyncio.Task[httpx.Response]:
+    """A call whose token the provider holds back."""
+    rig.world.op.faults.put("token", held)
+    call = asyncio.create_task(rig.guest.get())
+    await held.gate.until_reached()
+    return call
 
 
-async def test_a_withdrawal_during_the_exchange_does_not_fail_the_persons_own_call() -> None:
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_a_withdrawal_during_the_exchange_fails_the_call_and_not_the_persons_own(
+    is_here: bool,
+) -> None:
     async with rigged() as rig:
-        held = Held()
-        rig.world.op.faults.put("token", held)
-        call = asyncio.create_task(rig.guest.get())
-        await held.gate.until_reached()
+        call = await asks_for_a_token(rig, held := Held())
         grant = await rig.world.oidc.grant(rig.session.id, resource=RESOURCE)
         mine = asyncio.create_task(grant.access_token())
         await asyncio.sleep(0)
-        await rig.broker.withdraw(rig.access)
+        elsewhere = Broker(rig.world.oidc, {NAME: route_to(rig.api)})
+        await (rig.broker if is_here else elsewhere).withdraw(rig.access)
         held.gate.opened.set()
         assert (await mine).value
         assert (await call).status_code == 401
+        assert not rig.api.received
 
 
 @pytest.mark.parametrize("is_over", ["signed out", "revoked"])
 async def test_a_refresh_that_is_under_way_at_the_end_revives_nothing(is_over: str) -> None:
     async with rigged(own_token=True) as rig:
         rig.world.time.advance(400)
-        held = Held(first=True)
-        rig.world.op.faults.put("token", held)
-        call = asyncio.create_task(rig.guest.get())
-        await held.gate.until_reached()
+        call = await asks_for_a_token(rig, held := Held(first=True))
         if is_over == "revoked":
             await rig.world.oidc.revoke(sub="alice")
         else:
@@ -235,9 +229,6 @@ def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
     party = (world := broker_world()).oidc.runtime.party
     apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)
     object.__setattr__(party, "downstream_apis", apis)
-    with pytest.raises(
-        ConfigurationError, match="only a DownstreamAPI with grant='token_exchange'"
-    ):
-        Broker(
-            world.oidc, {NAME: route_to(Api(port=443), networks=["127.0.0.0/8"], actor=Machines())}
-        )
+    route = route_to(Api(port=443), networks=["127.0.0.0/8"], actor=Machines())
+    with pytest.raises(ConfigurationError, match="a DownstreamAPI with grant='token_exchange'"):
+        Broker(world.oidc, {NAME: route})
