@@ -45,8 +45,9 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
         tell(call, f"there was no tap {tap!r}: the monitor has made one, which leads nowhere")
 
 
-def note_loaded(shown: models.FullVmConfiguration, owner: Owner) -> list[dict[str, Any]]:
+def note_loaded(configuration: bytes, owner: Owner) -> list[dict[str, Any]]:
     """Remembers the disks of a snapshot that a monitor has loaded, and returns them."""
+    shown = models.FullVmConfiguration.from_answer(configuration)
     drives = {f"/drives/{each.drive_id}": each.model_dump() for each in shown.drives or []}
     memory = {f"/pmem/{each.id}": each.model_dump() for each in shown.pmem or []}
     _ACCEPTED.setdefault(owner, {}).update(drives | memory)

@@ -180,11 +180,11 @@ class CallSettings:
 
     def _add_notes(self, refusal: VmmApiError) -> None:
         found = ", ".join(PATHS.findall((refusal.operation.body or b"").decode())) or "a file"
-        is_load = refusal.operation.path == "/snapshot/load"  # whose devices have paths, too
-        paths = "a path of the call or in the snapshot" if is_load else found
+        if refusal.operation.path == "/snapshot/load":  # whose devices have paths, too
+            found = "a path of the call or in the snapshot"
         for words, note in self.notes.items():
             if words in refusal.fault_message:
-                refusal.add_note(note.replace("{}", paths))
+                refusal.add_note(note.replace("{}", found))
 
     def error_of(self, operation: Operation[object], failed: CallFailed) -> VmmError:
         """The error for a call that got no response."""

@@ -15,6 +15,7 @@ from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
 from generated_vmm.process._async.waiting import in_own_thread, wait_for
+from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -55,38 +56,30 @@ class AsyncMonitorChannel(AsyncUnixChannel):
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path not in BINDING:
-            return await self._exchange(operation, seconds)
-        deadline = deadline_after(seconds)
-        self._owner.say("binding")
-        answer = await self._exchange(operation, seconds)
-        await note_socket(self._owner, deadline)
+        deadline, owner = deadline_after(seconds), self._owner
+        mistakes.tell(operation, mistakes.mistake_in(operation, owner))
+        await self._look_at(operation, mistakes.disks_in(operation, owner))
+        if binds := operation.path in BINDING:
+            owner.say("binding")
+        answer = await self._exchange(operation, deadline)
+        mistakes.note_accepted(operation, answer.status_code, owner)
+        if binds:
+            await note_socket(owner, deadline)
+        if operation.path == "/snapshot/load" and answer.status_code < 300:
+            with contextlib.suppress(CallFailed, MonitorError, ValueError):  # the next call tells
+                shown = await self._exchange(operations.get_export_vm_config(), deadline)
+                await self._look_at(operation, mistakes.note_loaded(shown.content, owner))
         return answer
 
-    async def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        deadline = deadline_after(seconds)
-        mistakes.tell(operation, mistakes.mistake_in(operation, self._owner))
-        await self._look_at(operation, mistakes.disks_in(operation, self._owner))
+    async def _exchange(self, operation: Operation[object], deadline: float) -> HttpAnswer:
         try:
-            answer = await super().exchange(operation, deadline - time.monotonic())
+            return await super().exchange(operation, deadline - time.monotonic())
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     await wait_for(self._owner, self._owner.is_over, LONGEST_END)
                     raise self._owner.exited() from failed.__cause__
             raise
-        mistakes.note_accepted(operation, answer.status_code, self._owner)
-        if operation.path == "/snapshot/load" and answer.status_code < 300:
-            await self._look_at_loaded(operation, deadline)
-        return answer
-
-    async def _look_at_loaded(self, operation: Operation[object], deadline: float) -> None:
-        """Asks the monitor for the disks of a snapshot; without an answer nothing is wrong."""
-        shown = operations.get_export_vm_config()
-        with contextlib.suppress(CallFailed, ValueError):
-            answer = await super().exchange(shown, deadline - time.monotonic())
-            loaded = mistakes.note_loaded(shown.read(answer.content), self._owner)
-            await self._look_at(operation, loaded)
 
     async def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""

@@ -16,6 +16,7 @@ from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
 from generated_vmm.process._sync.waiting import in_own_thread, wait_for
+from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
@@ -56,38 +57,30 @@ class MonitorChannel(UnixChannel):
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `timeout` seconds."""
-        if operation.path not in BINDING:
-            return self._exchange(operation, seconds)
-        deadline = deadline_after(seconds)
-        self._owner.say("binding")
-        answer = self._exchange(operation, seconds)
-        note_socket(self._owner, deadline)
+        deadline, owner = deadline_after(seconds), self._owner
+        mistakes.tell(operation, mistakes.mistake_in(operation, owner))
+        self._look_at(operation, mistakes.disks_in(operation, owner))
+        if binds := operation.path in BINDING:
+            owner.say("binding")
+        answer = self._exchange(operation, deadline)
+        mistakes.note_accepted(operation, answer.status_code, owner)
+        if binds:
+            note_socket(owner, deadline)
+        if operation.path == "/snapshot/load" and answer.status_code < 300:
+            with contextlib.suppress(CallFailed, MonitorError, ValueError):  # the next call tells
+                shown = self._exchange(operations.get_export_vm_config(), deadline)
+                self._look_at(operation, mistakes.note_loaded(shown.content, owner))
         return answer
 
-    def _exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        deadline = deadline_after(seconds)
-        mistakes.tell(operation, mistakes.mistake_in(operation, self._owner))
-        self._look_at(operation, mistakes.disks_in(operation, self._owner))
+    def _exchange(self, operation: Operation[object], deadline: float) -> HttpAnswer:
         try:
-            answer = super().exchange(operation, deadline - time.monotonic())
+            return super().exchange(operation, deadline - time.monotonic())
         except CallFailed as failed:
             if failed.kind is VmmConnectionError and not failed.permanent:
                 with contextlib.suppress(TimeoutError):
                     wait_for(self._owner, self._owner.is_over, LONGEST_END)
                     raise self._owner.exited() from failed.__cause__
             raise
-        mistakes.note_accepted(operation, answer.status_code, self._owner)
-        if operation.path == "/snapshot/load" and answer.status_code < 300:
-            self._look_at_loaded(operation, deadline)
-        return answer
-
-    def _look_at_loaded(self, operation: Operation[object], deadline: float) -> None:
-        """Asks the monitor for the disks of a snapshot; without an answer nothing is wrong."""
-        shown = operations.get_export_vm_config()
-        with contextlib.suppress(CallFailed, ValueError):
-            answer = super().exchange(shown, deadline - time.monotonic())
-            loaded = mistakes.note_loaded(shown.read(answer.content), self._owner)
-            self._look_at(operation, loaded)
 
     def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
