@@ -13,7 +13,7 @@ from fastapi_oidc.broker.connections import is_callable
 from tests.oidc.broker.apis import Api, says, serving
 from tests.oidc.broker.rig import rigged
 from tests.oidc.provider.certificates import Authority, listening_with_tls
-from tests.oidc.provider.test_options import answers
+from tests.oidc.provider.test_http import answers
 
 NEVER = (
     "127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.1.1 100.100.100.200 169.254.169.254 "

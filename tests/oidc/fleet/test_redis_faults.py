@@ -57,9 +57,7 @@ async def under_way(browser: httpx.AsyncClient, *workers: Worker) -> AsyncIterat
 
 
 async def assert_nobody_is_signed_out(
-    browser: httpx.AsyncClient,
-    workers: list[Worker],
-    *changes: Callable[[], object],
+    browser: httpx.AsyncClient, workers: list[Worker], *changes: Callable[[], object]
 ) -> None:
     """By changes of Redis under requests, the last of which heals it; each other one is noticed."""
     async with under_way(browser, *workers) as streams:

@@ -13,10 +13,7 @@ from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from tests.oidc.fleet.fleet import running_fleet
-from tests.oidc.fleet.test_redis_faults import (
-    assert_nobody_is_signed_out,
-    assert_refreshed_once,
-)
+from tests.oidc.fleet.test_redis_faults import assert_nobody_is_signed_out, assert_refreshed_once
 from tests.oidc.redis_topologies.clients import close, master_client
 from tests.oidc.redis_topologies.servers import PATIENCE, program_of, until
 from tests.oidc.redis_topologies.watched import Watched, running_watched

@@ -31,9 +31,7 @@ def answer_of(page: str, cookies: httpx.Cookies, message: str, origin: str) -> l
     jar = "; ".join(f"{name}={value}" for name, value in cookies.items())
     arguments = json.dumps([found[1], jar, message, origin])
     run = subprocess.run(
-        [node, "--input-type=module", "--eval", BROWSER, arguments],
-        capture_output=True,
-        check=True,
+        [node, "--input-type=module", "--eval", BROWSER, arguments], capture_output=True, check=True
     )
     answer: list[str] = json.loads(run.stdout)
     return answer

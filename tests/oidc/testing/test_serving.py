@@ -20,11 +20,7 @@ from fastapi_oidc.testing import (
     SignedIn,
     grants,
 )
-from fastapi_oidc.testing.grants import (
-    REUSE_IS_TOLD,
-    OPSession,
-    OPSessions,
-)
+from fastapi_oidc.testing.grants import REUSE_IS_TOLD, OPSession, OPSessions
 from tests.oidc.testing.bare_client import ALICE, APP, BareClient, bare_client, jwt_parts
 
 
