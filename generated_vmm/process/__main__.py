@@ -42,10 +42,7 @@ def look(path: str, *, clean: bool = False) -> Found | None:
 
     Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
-    with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        open_private(path) as folder,
-    ):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
         return _look_at(path, folder.number, clean=clean)
     return None
 

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from generated_vmm.transport._async.unix import AsyncUnixChannel as AsyncUnixChannel
 else:
     # asyncio is slow to import, and only some programs need them.
-    _MODULES = {
-        "AsyncChannel": "_async.channels",
-        "AsyncUnixChannel": "_async.unix",
-    }
+    _MODULES = {"AsyncChannel": "_async.channels", "AsyncUnixChannel": "_async.unix"}
 
     def __getattr__(name):
         if name not in _MODULES:

@@ -23,11 +23,8 @@ def request_bytes(operation: Operation[object]) -> bytes:
     body = operation.body
     if not body:
         return head + b"\r\n"
-    return b"%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        head,
-        len(body),
-        body,
-    )
+    about = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    return head + about + body
 
 
 def require_path(path: str) -> None:
@@ -128,10 +125,8 @@ class AnswerParser:
 
 def _of_a_handler(error: Exception, handled: BaseException | None) -> BaseException | None:
     """What a signal handler has raised in a callback; httptools raises an error of its own then."""
-    is_lost = error.__context__ is handled or not isinstance(
-        error, httptools.HttpParserCallbackError
-    )
-    return None if is_lost else error.__context__
+    is_told = isinstance(error, httptools.HttpParserCallbackError)
+    return error.__context__ if is_told and error.__context__ is not handled else None
 
 
 def _reason(error: Exception) -> str:

@@ -93,15 +93,11 @@ class MonitorClient(VmmClient):
     """The client of a monitor that this process owns; it knows the paths of the sockets."""
 
     def __init__(self, owner: Owner) -> None:
-        super().__init__(
-            owner.place.socket_path,
-            max_body_bytes=owner.place.settings.get(
-                "http_api_max_payload_size", DEFAULT_MAX_BODY_BYTES
-            ),
-            transport=MonitorChannel(owner),
-        )
+        place, channel = owner.place, MonitorChannel(owner)
+        limit = place.settings.get("http_api_max_payload_size", DEFAULT_MAX_BODY_BYTES)
+        super().__init__(place.socket_path, max_body_bytes=limit, transport=channel)
         self._owner = owner
-        begin = f"; relative paths begin at {owner.place.settings['cwd']}"
+        begin = f"; relative paths begin at {place.settings['cwd']}"
         own = {"No such file": NOTES["No such file"] + begin} if owner.root is None else IN_JAIL
         self._sender.settings = replace(self._sender.settings, notes=NOTES | own)
 

@@ -300,9 +300,6 @@ def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descrip
 
 def clean(path: str) -> None:
     """Removes what a killed keeper has left. Raises `Refused`, OSError."""
-    with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        open_private(path) as folder,
-    ):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
         if kernel.lock(folder.number):
             remove_leftover(folder.number, path, keeps_folder=False)
