@@ -1,4 +1,4 @@
-"""`Broker`: a machine calls APIs with the rights of a person, and never holds their tokens."""
+"""`Broker`: machines call APIs with the rights of a person; and the page on which they approve."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
+from html import escape
 from os import PathLike, fspath
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from fastapi_oidc.broker.access import Access, Limits, Refused
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse
+
+from fastapi_oidc.broker.access import Access, Approval, Limits, Refused
 from fastapi_oidc.broker.accesses import Accesses, digest
 from fastapi_oidc.broker.guest import GuestApp
-from fastapi_oidc.broker.page import APPROVAL_ROUTE, approval_router
 from fastapi_oidc.broker.route import Route
 from fastapi_oidc.broker.server import Owner, serving
 from fastapi_oidc.errors import Code, misconfigured
@@ -22,7 +25,13 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
+from fastapi_oidc.web.csrf import CSRF_FIELD
+from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.misuse import Awaited, require_kind
+from fastapi_oidc.web.pages import document
+
+_APPROVAL: Final = "broker_approval"
+"""The name of the page."""
 
 _NOBODY_APPROVES: Final = (
     "Nobody can approve the calls of the broker's routes, because the application has no page for "
@@ -59,13 +68,13 @@ class Broker(Awaited):
         for route in self.routes.values():
             require_kind("each of the routes of a Broker", route, Route)
             if route.approve:
-                engine.needed[APPROVAL_ROUTE] = _NOBODY_APPROVES
+                engine.needed[_APPROVAL] = _NOBODY_APPROVES
             api = party.api(route.target)
             if route.actor is not None and api is not None:
                 require_exchange(api)
         self._accesses = Accesses(oidc, self.routes, self.limits)
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
-        self.router = approval_router(oidc, self._accesses)
+        self.router = _approval_router(oidc, self._accesses)
 
     async def give(
         self, session: OIDCSession[Any], *, to: str, routes: Sequence[str], until: timedelta
@@ -149,3 +158,47 @@ class Broker(Awaited):
         """Store what calls have cost, and close the connections to the APIs."""
         for guest in [*self._guests.values()]:
             await guest.aclose()
+
+
+def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
+    """`/approvals/{id}`, for users who have authenticated recently."""
+    router = APIRouter(include_in_schema=False)
+    recently = Depends(oidc.require_recent(accesses.limits.recent_seconds))
+
+    @router.get("/approvals/{id}", name=_APPROVAL)
+    async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
+        form = _form(*await accesses.asked(session, id), oidc.csrf_token(session))
+        return document("Approve a call", form)
+
+    @router.post("/approvals/{id}", dependencies=[Depends(oidc.require_csrf)])
+    async def decide(
+        request: Request, id: str, session: OIDCSession[Any] = recently
+    ) -> HTMLResponse:
+        access, asked = await accesses.asked(session, id)
+        is_approved = (await form_of(request)).get("decision") == "approve"
+        approved = [id] if is_approved else []
+        await accesses.change(access, lambda found: found.decided(asked, *approved))
+        told = "approved" if is_approved else "refused"
+        call = asked.model_dump(include={"route", "method", "path"}) | {"approval": id}
+        accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **call)
+        return document(told.capitalize(), "<p>You can close this page.</p>")
+
+    return router
+
+
+def _form(access: Access, asked: Approval, csrf: str) -> str:
+    headers = "; ".join(f"{name}: {text}" for name, text in asked.headers)
+    return (
+        f"<p>{_shown(access.machine)} wants to send this as you:</p>"
+        f"<p><b>{_shown(asked.method)}</b> <code>{_shown(asked.url)}</code></p>"
+        f"<p>{_shown(headers)}</p><p>Body: {len(asked.body)} bytes</p>"
+        f"<pre>{_shown(asked.body.decode('utf-8', 'backslashreplace'))}</pre>"
+        f'<form method="post"><input type="hidden" name="{CSRF_FIELD}" value="{escape(csrf)}">'
+        '<button name="decision" value="approve">Approve</button> '
+        '<button name="decision" value="refuse">Refuse</button></form>'
+    )
+
+
+def _shown(text: str) -> str:
+    """The text as HTML, with escapes for all but ASCII: others may hide, or look like another."""
+    return escape(text.encode("ascii", "backslashreplace").decode())
