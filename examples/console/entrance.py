@@ -44,7 +44,7 @@ class Entrance:
         request = Request(scope, receive)
         work_at(request)
         try:
-            if not f"{request.url.path}/".startswith(self._open):
+            if not f"{scope['path']}/".startswith(self._open):
                 admit(request, (await self._oidc.require_auth(request)).identity)
             receive = limited(request)
         except (OIDCError, HTTPException) as error:
@@ -61,7 +61,7 @@ def limited(request: Request) -> Receive:
     """
     length = request.headers.get("content-length", "0")
     is_form = request.headers.get("content-type", "").lower().startswith("multipart/")
-    limits = [most for path, most in MOST.items() if path.fullmatch(request.url.path)]
+    limits = [most for path, most in MOST.items() if path.fullmatch(request.scope["path"])]
     if is_form and not limits:
         raise HTTPException(415, "The console takes no files.")
     limit = limits[0] if is_form else LONGEST_BODY
