@@ -72,10 +72,11 @@ class Call:
         name = named.partition(":")[0].lower()
         if name not in routes:
             raise Refused(Code.BROKER_NAME, "the access has no route of this name")
-        route, path, query = routes[name], normalised(target), query_of(scope["query_string"])
+        route, self.where = routes[name], {"route": name, "method": method, "path": ""}
+        path = self.where["path"] = normalised(target)
+        query = query_of(scope["query_string"])
         if not route.allowed.fullmatch(f"{method} {path}"):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
-        self.where = {"route": name, "method": method, "path": path}
         self._url = f"{route.url}{path}{query and '?'}{query}"
         return route
 

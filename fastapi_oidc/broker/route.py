@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
@@ -103,6 +103,10 @@ class Route:
         if fault_of_url(url, allow_insecure_http=is_private) or "?" in url:
             raise _invalid("url must begin with https, and have no user, query and fragment")
         self.url, self.networks = url.rstrip("/"), [*map(ip_network, networks)]
+        below = urlsplit(self.url).path
+        for call in (each for each in allow if below and f" {below}/" in f"{each}/"):
+            shorter = call.replace(below, "", 1)
+            raise _invalid(f"{call!r} repeats the path of url: paths are below it, as {shorter!r}")
         self.allow, self.approve, self.auth, self.actor = allow, approve, auth, actor
         self.context = httpx.create_ssl_context(verify, trust_env=False)
         self.passed = _PASSED.union(map(str.lower, headers)) - _NEVER_PASSED

@@ -105,6 +105,7 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://"},
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
+    {"url": "https://calendar.test/v1", "allow": ["GET /v1/**"]},
     {"allow": "GET /events"},
     {"headers": "X-Foo"},
     {"allow": []},

@@ -36,10 +36,11 @@ async def test_what_is_refused_is_an_event_too() -> None:
         await rig.browser.post("/auth/logout")
         await rig.guest.get()
         assert [(event.code, event.status, event.path) for event in rig.trail] == [
-            ("broker.not_allowed", 403, ""),
+            ("broker.not_allowed", 403, "/secrets"),
             ("broker.request", 400, ""),
             ("broker.signed_out", 401, "/events"),
         ]
+        assert {(event.route, event.method) for event in rig.trail} == {(NAME, "GET")}
 
 
 async def test_a_bad_chunk_ends_its_call_and_is_no_other_one() -> None:
