@@ -98,7 +98,7 @@ class OIDCMiddleware:
         context = await self._context(scope, outer)
         scope[SCOPE_KEY] = context
         response = _Response(context, send, writes=context is not outer)
-        before = of_this_task.set(ref(context))
+        before = of_this_task.set((ref(context), ref(context.outermost)))
         try:
             if context is not outer:
                 await context.load()

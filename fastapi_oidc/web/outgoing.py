@@ -24,7 +24,7 @@ from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.routes import Owning
 from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
-from fastapi_oidc.web.serving import Serving, running
+from fastapi_oidc.web.serving import Serving, of_this_task, running
 
 
 class Outgoing(Serving[Identity, RequestData]):
@@ -52,7 +52,8 @@ class Outgoing(Serving[Identity, RequestData]):
         `Grant.access_token`. The token is sent to the origin of the request only. A session in a
         cookie can be refreshed only within its request, before the response starts; a session in a
         store at any time. Raises ConfigurationError unless exactly one API matches. A request over
-        http raises it too, unless it stays on this machine or `allow_insecure_http` is set.
+        http raises it too, unless it stays on this machine or `allow_insecure_http` is set, and a
+        call from another request than the one that made the authentication.
         """
         require_kind(
             "session of oidc.auth(session)", session, OIDCSession, AccessToken, Caller, Grant
@@ -62,11 +63,12 @@ class Outgoing(Serving[Identity, RequestData]):
         if isinstance(session, Grant):
             if not target.is_empty:
                 raise misconfigured("a Grant is for one API: select the API in oidc.grant")
-            return _auth(runtime, session.tokens, min_validity)
-        if isinstance(session, AccessToken):
-            return _auth(runtime, self._of_token(session, target), min_validity)
-        of_session = _of_session(runtime, session, runtime.party.api(target))
-        return _auth(runtime, of_session, min_validity)
+            tokens = session.tokens
+        elif isinstance(session, AccessToken):
+            tokens = self._of_token(session, target)
+        else:
+            tokens = _of_session(runtime, session, runtime.party.api(target))
+        return _auth(runtime, _within_its_request(tokens), min_validity)
 
     async def grant(
         self,
@@ -157,6 +159,26 @@ def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:
     require_kind("min_validity", min_validity, int)
     proofs, is_allowed = runtime.engine.grants.proofs, runtime.party.settings.allow_insecure_http
     return auth_of(tokens, min_validity, proofs, is_insecure_allowed=is_allowed)
+
+
+def _within_its_request(tokens: Tokens) -> Tokens:
+    """`tokens` for the request under way; outside of a request, for all tasks.
+
+    Requests that share a client and set its `auth` would send the token of another user.
+    """
+    made_in = of_this_task.get()
+
+    async def token(needed: Needed) -> IssuedToken:
+        place = of_this_task.get()
+        if place is not None and made_in is not None and place[1] != made_in[1]:
+            raise misconfigured(
+                "this authentication was made in another request, for its user: give each call of "
+                "a shared client its own, as in client.get(url, auth=oidc.auth(session)), or make "
+                "a client for each request"
+            )
+        return await tokens(needed)
+
+    return token
 
 
 def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:

@@ -85,6 +85,11 @@ class OwnRequest:
         return self.runtime.party
 
     @property
+    def outermost(self) -> Self:
+        """The context of the first middleware of an instance in this request."""
+        return self if self.outer is None else self.outer.outermost
+
+    @property
     def names(self) -> list[str]:
         """The names of the instances that serve this request."""
         return [self.name] if self.outer is None else [self.name, *self.outer.names]

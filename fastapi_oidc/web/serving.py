@@ -21,18 +21,19 @@ from fastapi_oidc.web.misuse import SCOPE_KEY, Awaited, require_kind
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
-of_this_task: Final[ContextVar[ref[RequestContext] | None]] = ContextVar(
-    "fastapi_oidc", default=None
-)
-"""The context of the running task's request; a task that outlives its request has no tokens."""
+Place: TypeAlias = tuple["ref[RequestContext]", "ref[RequestContext]"]
+"""The innermost context of a request, and its outermost one, which stands for the request."""
+
+of_this_task: Final[ContextVar[Place | None]] = ContextVar("fastapi_oidc", default=None)
+"""The request of the running task; a task that outlives its request has no tokens."""
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def running(engine: Engine | None = None) -> RequestContext | None:
     """The context of the running task's request, at an instance if that is given."""
-    reference = of_this_task.get()
-    context = None if reference is None else reference()
+    place = of_this_task.get()
+    context = None if place is None else place[0]()
     if context is None or engine is None:
         return context
     found = context.find(engine.name)

@@ -7,8 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 
-from fastapi_oidc import Clock, ConfigurationError, Grant, MemoryStore, ProviderError
+from fastapi_oidc import (
+    Clock,
+    ConfigurationError,
+    Grant,
+    MemoryStore,
+    OIDCMiddleware,
+    ProviderError,
+    StandaloneAPI,
+)
 from fastapi_oidc.testing import DevResource, OAuthError
 from tests.oidc.grants.api import API_URL, Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
@@ -143,6 +152,51 @@ async def test_an_endpoint_in_a_thread_uses_a_sync_client(api: Api, is_refused: 
     assert response.json() == 200
     assert ("set-cookie" in response.headers) == is_refused
     assert issued(world) == int(is_refused)
+
+
+@pytest.mark.parametrize("path", ["/async", "/sync"])
+async def test_a_request_never_sends_the_authentication_of_another(
+    world: World, api: Api, path: str
+) -> None:
+    """A shared client whose `auth` each request sets would send a token of the last one."""
+    made: list[httpx.Auth] = []
+
+    @world.app.get("/make")
+    async def make(session: Session) -> None:
+        made.append(world.oidc.auth(session))
+
+    @world.app.get("/sync")
+    def send_in_a_thread() -> None:
+        with httpx.Client(auth=made[0], transport=api.transport) as client:
+            client.get(API_URL)
+
+    @world.app.get("/async")
+    async def send() -> None:
+        await api.status(made[0])
+
+    await (await world.signed_in()).get("/make")
+    response = await (await world.signed_in("bob")).get(path)
+    assert response.status_code == 500
+    assert "made in another request" in world.events[-1].explanation
+    assert not api.tokens
+    assert await api.status(made[0]) == 200, "a job is in no request"
+
+
+async def test_an_inner_instance_is_in_the_same_request(world: World, api: Api) -> None:
+    inner = FastAPI()
+    inner.add_middleware(OIDCMiddleware, oidc=StandaloneAPI("https://op.test", API_URL))
+
+    async def between(scope: Any, receive: Any, send: Any) -> None:
+        session = await world.oidc.require_auth(Request(scope))
+        scope["state"]["auth"] = world.oidc.auth(session)
+        await inner(scope, receive, send)
+
+    @inner.get("/")
+    async def call(request: Request) -> int:
+        return await api.status(request.state.auth)
+
+    world.app.mount("/inner", between)
+    assert (await (await world.signed_in()).get("/inner/")).json() == 200
 
 
 async def test_a_sync_client_elsewhere_is_refused(world: World, api: Api, grant: Grant) -> None:
