@@ -122,7 +122,7 @@ class TokenAuth(NotText, httpx.Auth):
         if not self._is_insecure_allowed:
             _require_encrypted(request.url)
         is_repeatable = _has_body(request)
-        token: IssuedToken | None = yield Needed(self._min_validity)
+        token: IssuedToken | None = yield Needed(self._min_validity, url=str(request.url))
         if token is None:
             return
         nonce = self._proofs.nonce(_origin(request.url))

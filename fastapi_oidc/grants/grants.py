@@ -159,6 +159,7 @@ class Grants:
         if (session := being_applied(session_id)) is not None:
             return await token_of_callback(holder.party.of(session), session, api)
         if api is None:
+            _advise(holder.party, needed.url)
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
         obtain = partial(self._obtain, holder, api, actor)
@@ -277,6 +278,16 @@ class Grants:
 
         await holder.change(change)
         return tokens[0]
+
+
+def _advise(party: RelyingParty, url: str) -> None:
+    """Log that a session's own token goes to an API for which there are others (RFC 8707 2)."""
+    for resource in (each.resource for each in party.downstream_apis if each.has(url)):
+        party.announcer.advise(
+            "downstream_apis",
+            f"the session's own token is sent to {resource}, which is one of them: write "
+            f"oidc.auth(session, resource={resource!r}), or that in oidc.grant",
+        )
 
 
 def _meets(party: RelyingParty, session: AnySession, needed: Needed) -> bool:

@@ -90,6 +90,11 @@ class DownstreamAPI(Target):
         if self.is_empty:
             raise misconfigured("a DownstreamAPI needs an audience, a resource or a scope")
 
+    def has(self, url: str) -> bool:
+        """Whether `url` is that of the `resource`, or below it."""
+        path = f"{url.partition('?')[0]}/"
+        return self.resource is not None and path.startswith(self.resource.rstrip("/") + "/")
+
 
 @dataclass(frozen=True, slots=True)
 class ActorToken:
@@ -201,10 +206,14 @@ class IssuedToken(NotText):
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A caller's need: a token that is valid for `seconds` more and is not `refused`."""
+    """A caller's need: a token that is valid for `seconds` more and is not `refused`.
+
+    It is for `url`, if that is known.
+    """
 
     seconds: int = MIN_VALIDITY
     refused: str = field(default="", repr=False)
+    url: str = field(default="", repr=False)
 
     def is_met_by(self, token: IssuedToken, now: int) -> bool:
         """Whether `token` need not be replaced.

@@ -107,13 +107,31 @@ async def test_auth_selects_one_api(world: World) -> None:
         world.oidc.auth(session_of_user, resource="x:y")
     with pytest.raises(ConfigurationError, match="none of downstream_apis has scope=mail:read"):
         await world.oidc.grant(session_id(world), scope="mail:read")
-
-
-async def test_a_grant_is_for_one_api(world: World) -> None:
-    await world.signed_in()
-    grant = await grant_in(world)
     with pytest.raises(ConfigurationError, match="for one API"):
-        world.oidc.auth(grant, resource=MAIL)
+        world.oidc.auth(await grant_in(world), resource=MAIL)
+
+
+@pytest.mark.parametrize(
+    ("selected", "url", "is_told"),
+    [
+        ({}, "", True),
+        ({}, "/events?day=1", True),
+        ({}, "https://calendar.test.example/", False),
+        ({"resource": CALENDAR}, "", False),
+    ],
+)
+async def test_the_own_token_of_a_session_at_another_api_is_told(
+    world: World, caplog: pytest.LogCaptureFixture, selected: Any, url: str, is_told: bool
+) -> None:
+    await world.signed_in()
+    (session,) = await world.oidc.sessions_of("alice")
+    grant = await world.oidc.grant(session.id, **selected)
+    for auth in (world.oidc.auth(session, **selected), world.oidc.auth(grant)):
+        caplog.clear()
+        world.oidc.registrations.engine.announcer._advised.clear()
+        async with Api(world).client(auth) as client:
+            await client.get(url)
+        assert (f"oidc.auth(session, resource={CALENDAR!r})" in caplog.text) == is_told
 
 
 def test_other_values_are_no_downstream_apis() -> None:
