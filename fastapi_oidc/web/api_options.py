@@ -50,6 +50,13 @@ def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -
     party = runtime.party
     if not audience:
         raise misconfigured("audience must be the aud of the provider's tokens for this API")
+    # Without a client, the rules of each token remain: it names one, which is not in its `aud`.
+    is_client = runtime.engine.signs_in or party.settings.authentication().method != "none"
+    clients = {each.settings.client_id for each in party.together if is_client}
+    if audience in clients and options.get("accept_plain_jwt", False):  # RFC 8725 3.9, 3.12
+        raise misconfigured(
+            "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
+        )
     introspections = _introspections(runtime, options)
     known = {each.settings.issuer: _own_issuer(each, audience, options) for each in party.together}
     first = known[party.settings.issuer]
@@ -68,16 +75,11 @@ def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -
 def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) -> TokenIssuer:
     """The provider of a registration, as an issuer of access tokens."""
     settings, roles = party.settings, options.get("roles_claim", "roles")
-    plain = options.get("accept_plain_jwt", False)
-    if plain and audience == settings.client_id:
-        raise misconfigured(
-            "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
-        )
     expected = ExpectedAccessToken(
         issuer=settings.issuer,
         audience=audience,
         tenants=party.tenants,
-        accepts_plain_jwt=plain,
+        accepts_plain_jwt=options.get("accept_plain_jwt", False),
         client_claim=options.get("client_claim"),
         scope_claim=options.get("scope_claim", "scope"),
         roles_claim=(roles,) if isinstance(roles, str) else roles,

@@ -28,7 +28,11 @@ SECRET = "the-secret-of-the-api-at-this-provider"
 def op() -> DevProvider:
     return DevProvider(
         users=[DevUser("alice", "Alice")],
-        clients=[DevClient(client_id="api", client_secret=SECRET)],
+        clients=[
+            DevClient(client_id="api", client_secret=SECRET),
+            DevClient(client_id="program", access_token_format="plain_jwt"),
+            DevClient(client_id=AUDIENCE),
+        ],
         resources=[DevResource(AUDIENCE, client_id="api"), DevResource(CALENDAR)],
     )
 
@@ -67,6 +71,21 @@ async def test_tokens_get_in_by_their_scopes(op: DevProvider) -> None:
         for method, status in zip(("GET", "POST"), statuses, strict=True):
             response = await answer(op, app, method, Authorization=f"Bearer {token}")
             assert response.status_code == status
+
+
+async def test_without_a_client_plain_jwts_are_accepted_and_id_tokens_are_not(
+    op: DevProvider,
+) -> None:
+    """RFC 8725 3.12."""
+    app = served(standalone(op, accept_plain_jwt=True))
+    plain = op.access_token("alice", audience=AUDIENCE, scope="read", client_id="program")
+    assert (await answer(op, app, Authorization=f"Bearer {plain}")).status_code == 200
+    op.edits.put("id_token", lambda claims: {**claims, "azp": AUDIENCE})
+    stolen = op.tokens("alice", client_id=AUDIENCE).id_token
+    refused = await answer(op, app, Authorization=f"Bearer {stolen}")
+    assert (refused.status_code, refused.json()["code"]) == (401, Code.ACCESS_TOKEN_KIND)
+    with pytest.raises(ConfigurationError, match="another audience than the client_id"):
+        standalone(op, client_id=AUDIENCE, client_secret=SECRET, accept_plain_jwt=True)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
