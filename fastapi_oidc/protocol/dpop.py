@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, Self, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ec import (
     SECP256R1,
@@ -216,10 +216,12 @@ def _require_target(claims: Claims, method: str, url: str) -> None:
         found = proof_target(htu)
     except ValueError:
         raise _malformed("htu is not a URL") from None
-    if found != proof_target(url):
-        raise ProtocolViolation(
-            Code.DPOP_TARGET, f"htu is {shown(found)}, the URL {shown(proof_target(url))}"
-        )
+    if found != (target := proof_target(url)):
+        explanation = f"htu is {shown(found)}, the URL {shown(target)}"
+        origin, path = urljoin(target, "/"), urlsplit(target).path
+        if found.startswith(origin) and found.endswith(path):
+            explanation += ". If a proxy removes a prefix of paths, start the server with --root-path"
+        raise ProtocolViolation(Code.DPOP_TARGET, explanation)
 
 
 def _require_fresh(claims: Claims, now: int) -> int:

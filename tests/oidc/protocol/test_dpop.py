@@ -115,6 +115,20 @@ def test_clocks_may_differ_by_a_minute(iat: int) -> None:
     assert accepted(signed(claims(iat=iat))).iat == iat
 
 
+@pytest.mark.parametrize(
+    ("htu", "is_told"),
+    [
+        ("https://api.test/svc/machines", True),
+        ("https://api.test:8443/machines", False),
+        ("https://api.test/other", False),
+    ],
+)
+def test_a_prefix_that_a_proxy_removes_is_told(htu: str, is_told: bool) -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        accepted(signed(claims(htu=htu)))
+    assert ("--root-path" in str(caught.value)) == is_told
+
+
 def test_the_longest_jti() -> None:
     assert accepted(signed(claims(jti="x" * 256))).jti == "x" * 256
 
