@@ -220,7 +220,9 @@ def _require_target(claims: Claims, method: str, url: str) -> None:
         explanation = f"htu is {shown(found)}, the URL {shown(target)}"
         origin, path = urljoin(target, "/"), urlsplit(target).path
         if found.startswith(origin) and found.endswith(path):
-            explanation += ". If a proxy removes a prefix of paths, start the server with --root-path"
+            explanation += (
+                ". If a proxy removes a prefix of paths, start the server with --root-path"
+            )
         raise ProtocolViolation(Code.DPOP_TARGET, explanation)
 
 

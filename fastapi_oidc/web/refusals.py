@@ -107,7 +107,10 @@ def announce_refusal(context: RequestContext, error: OIDCError) -> None:
         # The query may have a token, and need not be UTF-8, as Starlette expects.
         error.details["websocket"] = URL(scope={**context.scope, "query_string": b""})
     if (is_websocket or error.code not in FIRST_VISITS) and not error.is_announced:
-        context.party.sessions.announcer.announce(EventName.REQUEST_REFUSED, error)
+        session = context.known and context.known.session
+        party = context.party.serving(session) if session else None
+        announcer = party.announcer if party else context.party.sessions.announcer
+        announcer.announce(EventName.REQUEST_REFUSED, error)
 
 
 def is_navigation(connection: HTTPConnection) -> bool:

@@ -314,12 +314,14 @@ async def test_events_and_the_identity_name_the_registration(name: str) -> None:
         await sign_in_at(browser, name)
         world.time.advance(3600)
         document = (await browser.get("/auth/session")).json()
+        await browser.get("/strong")
         assert document["identity"]["name"] == name
         await browser.post("/auth/logout", headers={"x-csrf-token": document["csrf_token"]})
     assert [(str(event.name), event.registration) for event in events] == [
         ("login.started", name),
         ("login.succeeded", name),
         ("session.refreshed", name),
+        ("request.refused", name),
         ("logout.started", name),
         ("back_channel_logout.refused", name),  # there is no store
         ("logout.returned", None),  # one route for all of them
