@@ -37,11 +37,18 @@ _UNPACKED_PART: Final = re.compile(rb"\x01([^\x00]*)\x00")
 class SessionCodec:
     """Encodes and decodes sessions with an identity of `identity_type`.
 
-    Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type.
+    Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type, or writes
+    a field of it nowhere.
     """
 
     def __init__(self, identity_type: type[Any]) -> None:
         self.identity_type = identity_type
+        fields = getattr(identity_type, "model_fields", {}).items()
+        if excluded := [name for name, field in fields if field.exclude]:
+            raise misconfigured(
+                f"{excluded[0]!r} of the identity has exclude=True, so no session would keep it: "
+                "remove that. Browsers get what create_public_session returns"
+            )
         try:
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
@@ -59,13 +66,16 @@ class SessionCodec:
         Raises ConfigurationError (configuration.invalid) when the identity would be read as
         something else: it has another type, a secret or an excluded field.
         """
+        where = ""
         with suppress(ValueError, SessionError):
             encoded = session.model_dump_json(context=SEALING).encode()
-            if self.decode(encoded).identity == session.identity:
+            if (found := self.decode(encoded).identity) == session.identity:
                 return encoded
+            where = ", ".join(_changed(session.identity, found))
         raise misconfigured(
             f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
             f"would be read back as something else (identity_type is {self.identity_type!r})"
+            + (f". These fields would change: {where}. JSON must keep their values" if where else "")
         )
 
     def decode(self, encoded: bytes) -> AnySession:
@@ -74,6 +84,13 @@ class SessionCodec:
             return self._read(encoded)
         except ValidationError as error:
             raise _malformed(error) from None
+
+
+def _changed(identity: Any, found: Any) -> Iterator[str]:
+    """The names of the fields that differ."""
+    for name in getattr(type(identity), "model_fields", ()):
+        if not hasattr(found, name) or getattr(found, name) != getattr(identity, name):
+            yield name
 
 
 def unpack_jwts(encoded: bytes) -> bytes:

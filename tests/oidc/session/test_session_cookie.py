@@ -71,6 +71,8 @@ def test_an_identity_type_that_pydantic_cannot_read_is_a_configuration_error() -
     with pytest.raises(ConfigurationError) as caught:
         SessionCodec(type("Opaque", (), {}))
     assert caught.value.code is Code.CONFIGURATION_INVALID
+    with pytest.raises(ConfigurationError, match="'role' of the identity has exclude=True"):
+        SessionCodec(Forgetful)
 
 
 @pytest.mark.parametrize("identity", ["alice", {"sub": "alice"}, object(), "\ud800"])
@@ -97,21 +99,21 @@ class Admin(UserModel):
 
 
 @pytest.mark.parametrize(
-    ("identity_type", "identity"),
+    ("identity_type", "identity", "told"),
     [
-        (Secretive, Secretive(sub="alice", key=SecretStr("alice-key"))),
-        (Forgetful, Forgetful(sub="alice", role="admin")),
-        (UserModel, Admin(sub="alice", roles=[])),
-        (dict, {1: "alice"}),
-        (dict, {"roles": ("alice",)}),
+        (Secretive, Secretive(sub="alice", key=SecretStr("alice-key")), " would change: key. "),
+        (UserModel, Admin(sub="alice", roles=[]), " would change: level. "),
+        (dict, {1: "alice"}, "identity_type"),
+        (dict, {"roles": ("alice",)}, "identity_type"),
     ],
 )
 def test_an_identity_that_would_come_back_as_something_else_is_refused(
-    identity_type: type[User], identity: object
+    identity_type: type[User], identity: object, told: str
 ) -> None:
     session = a_session().model_copy(update={"identity": identity})
     with pytest.raises(ConfigurationError, match="read back as something else") as caught:
         SessionCodec(identity_type).encode(session)
+    assert told in str(caught.value)
     assert "alice" not in str(caught.value)
 
 
