@@ -75,7 +75,11 @@ class SessionCodec:
         raise misconfigured(
             f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
             f"would be read back as something else (identity_type is {self.identity_type!r})"
-            + (f". These fields would change: {where}. JSON must keep their values" if where else "")
+            + (
+                f". These fields would change: {where}. JSON must keep their values"
+                if where
+                else ""
+            )
         )
 
     def decode(self, encoded: bytes) -> AnySession:

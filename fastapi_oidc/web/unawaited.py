@@ -152,6 +152,36 @@ def _is_to_be_used(value: Any) -> bool:
     return _is_a(value, Dependency)
 
 
+def stale_read(call: Any) -> str | None:
+    """What `call` reads of a session that it has, after a refresh whose result it drops."""
+    function = inspect.unwrap(call)
+    code: Any = getattr(function, "__code__", None)
+    if not _is_a(code, CodeType) or "refresh" not in code.co_names:
+        return None
+    syntax, names = _syntax_of(function), _names_of(function)
+    given = {each.arg for each in ast.walk(syntax) if isinstance(each, ast.arg)}
+    for value in _after_refresh(syntax, names):
+        match value:
+            case ast.Name(name, ast.Store()):
+                given.discard(name)
+            case ast.Attribute(ast.Name(name), "identity" | "tokens" | "claims") if name in given:
+                return ast.unparse(value)
+    return None
+
+
+def _after_refresh(syntax: ast.AST, names: Names) -> Iterator[ast.AST]:
+    """What surely runs after a refresh of a session: the statements that follow in its block."""
+    for block in (getattr(each, "body", ()) for each in ast.walk(syntax)):
+        is_later = False
+        for statement in block if isinstance(block, list) else ():
+            yield from ast.walk(statement) if is_later else ()
+            match statement:
+                case ast.Expr(ast.Await(ast.Call(called))):
+                    value = _value_of(called, names)
+                    is_ours = _is_a(value, MethodType) and _is_a(value.__self__, Awaited)
+                    is_later = is_later or (is_ours and value.__name__ == "refresh")
+
+
 def unread_guards(call: Any) -> Iterator[Dependency]:
     """The guards that `call` declares where FastAPI reads none.
 
