@@ -175,11 +175,14 @@ async def test_a_request_never_sends_the_authentication_of_another(
         await api.status(made[0])
 
     await (await world.signed_in()).get("/make")
-    response = await (await world.signed_in("bob")).get(path)
+    bob = await world.signed_in("bob")
+    response = await bob.get(path)
     assert response.status_code == 500
     assert "made in another request" in world.events[-1].explanation
     assert not api.tokens
     assert await api.status(made[0]) == 200, "a job is in no request"
+    made[0] = world.oidc.auth(await world.oidc.grant(session_id(world)))
+    assert (await bob.get(path)).status_code == 200, "it was made in none"
 
 
 async def test_an_inner_instance_is_in_the_same_request(world: World, api: Api) -> None:
