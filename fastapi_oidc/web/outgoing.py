@@ -21,6 +21,7 @@ from fastapi_oidc.resource_server.token import AccessToken, Caller
 from fastapi_oidc.session.model import Identity, OIDCSession, is_session_id
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import Copy
+from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.routes import Owning
 from fastapi_oidc.web.runtime import Engine, RequestData, Runtime
@@ -53,7 +54,8 @@ class Outgoing(Serving[Identity, RequestData]):
         cookie can be refreshed only within its request, before the response starts; a session in a
         store at any time. Raises ConfigurationError unless exactly one API matches. A request over
         http raises it too, unless it stays on this machine or `allow_insecure_http` is set, and a
-        call from another request than the one that made the authentication.
+        call from another request than the one that made the authentication, unless both are of the
+        same session.
         """
         require_kind(
             "session of oidc.auth(session)", session, OIDCSession, AccessToken, Caller, Grant
@@ -68,7 +70,8 @@ class Outgoing(Serving[Identity, RequestData]):
             tokens = self._of_token(session, target)
         else:
             tokens = _of_session(runtime, session, runtime.party.api(target))
-        return _auth(runtime, _within_its_request(tokens), min_validity)
+        user = session.id if isinstance(session, OIDCSession) else ""
+        return _auth(runtime, _within_its_request(runtime.engine, tokens, user), min_validity)
 
     async def grant(
         self,
@@ -161,8 +164,8 @@ def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:
     return auth_of(tokens, min_validity, proofs, is_insecure_allowed=is_allowed)
 
 
-def _within_its_request(tokens: Tokens) -> Tokens:
-    """`tokens` for the request under way; outside of a request, for all tasks.
+def _within_its_request(engine: Engine, tokens: Tokens, session_id: str) -> Tokens:
+    """`tokens` for the request under way, and others of its session; without one, for all tasks.
 
     Requests that share a client and set its `auth` would send the token of another user.
     """
@@ -170,7 +173,8 @@ def _within_its_request(tokens: Tokens) -> Tokens:
 
     async def token(needed: Needed) -> IssuedToken:
         place = of_this_task.get()
-        if place is not None and made_in is not None and place[1] != made_in[1]:
+        is_another = place is not None and made_in is not None and place[1] != made_in[1]
+        if is_another and _request_of(engine, session_id) is None:
             raise misconfigured(
                 "this authentication was made in another request, for its user: give each call of "
                 "a shared client its own, as in client.get(url, auth=oidc.auth(session)), or make "
@@ -198,17 +202,18 @@ def _of_session(
     elsewhere: Holder = Detached(runtime.party, copy)
 
     async def token(needed: Needed) -> IssuedToken:
-        holder = _request_of(runtime.engine, session.id) or elsewhere
+        context = _request_of(runtime.engine, session.id)
+        holder: Holder = context if context is not None and context.is_open else elsewhere
         with Owning(runtime.engine.name):
             return await runtime.engine.grants.token(session.id, holder, api, needed)
 
     return token
 
 
-def _request_of(engine: Engine, session_id: str) -> Holder | None:
-    """The running request before its response, if its session has this id."""
+def _request_of(engine: Engine, session_id: str) -> RequestContext | None:
+    """The running request, if its session has this id."""
     context = running(engine)
-    if context is None or context.known is None or not context.is_open:
+    if context is None or context.known is None:
         return None
     session = context.known.session
     return context if session is not None and session.id == session_id else None
