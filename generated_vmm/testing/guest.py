@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from generated_vmm.misuse import require_kind
+from generated_vmm.misuse import require_kind, require_list
 from generated_vmm.testing.agent import HostAgent
 
 LONGEST_COMMAND: Final = 32
@@ -33,17 +33,26 @@ class SimulatedGuest:
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
 
-    __slots__ = ("_agent", "_services", "balloon_statistics", "boot_messages", "boot_seconds")
+    __slots__ = ("_agent", "_messages", "_services", "balloon_statistics", "boot_seconds")
 
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
         self._agent: HostAgent | None = None
         self.boot_seconds: float | None = 0.1
         """Seconds from the guest's start until its drivers are up; None: until `finish_boot`."""
-        self.boot_messages: Sequence[str] = ()
-        """Lines that the guest prints on its serial console after booting."""
+        self._messages: Sequence[str] = ()
         self.balloon_statistics: Mapping[str, int] = {}
         """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
+
+    @property
+    def boot_messages(self) -> Sequence[str]:
+        """Lines that the guest prints on its serial console after booting. Raises TypeError."""
+        return self._messages
+
+    @boot_messages.setter
+    def boot_messages(self, lines: Sequence[str]) -> None:
+        require_list("boot_messages", lines, "a list of lines")
+        self._messages = lines
 
     def listen(self, port: int, serve: Serve = echo) -> None:
         """Accept vsock connections on `port`; `serve` gets each in a thread of its own."""

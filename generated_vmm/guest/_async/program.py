@@ -25,6 +25,7 @@ LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
 MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
+INPUT_IS_OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
 
 
 class AsyncProgram(Told):
@@ -69,19 +70,23 @@ class AsyncProgram(Told):
     async def wait(self, timeout: float | None = None) -> int:
         """Waits until the program has ended, and returns its `returncode`.
 
-        Its output must be read, else it may never end: without a `timeout`, the log says so. Raises
-        `GuestAgentTimeout` if it has not ended within `timeout` seconds, and leaves it running.
+        Its output must be read and its input closed, else it may never end: without a `timeout`,
+        the log says so. Raises `GuestAgentTimeout` if it has not ended within `timeout` seconds,
+        and leaves it running.
         """
         deadline, is_told = deadline_after(timeout), timeout is not None
+        late = time.monotonic() + LONGEST_WAIT
         while True:
             await self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
             if self._state.returncode is not None:
                 return self._state.returncode
-            unread = self.output_bytes - self.offset
+            unread, is_open = self.output_bytes - self.offset, self._state.takes_input
             why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
+            why += INPUT_IS_OPEN if is_open else ""
             if time.monotonic() >= deadline:
                 raise errors.GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
-            if unread >= MOST_UNREAD and not is_told:
+            is_stuck = unread >= MOST_UNREAD or (is_open and time.monotonic() >= late)
+            if is_stuck and not is_told:
                 is_told = True
                 logger.warning("the program %s has not ended%s", self.id, why)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import os
 import pwd
 import signal
@@ -292,27 +293,44 @@ def test_a_wait_for_a_program_whose_output_nobody_reads_says_so(guest: Guest) ->
     program = guest.start(["sh", "-c", "echo hello; read never"], stdin=True)
     while program.poll() is None and not program.output_bytes:
         pass
-    with pytest.raises(GuestAgentTimeout, match="; 6 bytes of output are unread: use `communicate"):
+    unread = "; 6 bytes of output are unread: use `communicate`; its input is open: close_input"
+    with pytest.raises(GuestAgentTimeout, match=unread):
         program.wait(0.05)
     assert program.communicate(b"now\n").stdout == b"hello\n"
 
 
-def test_a_wait_for_ever_for_output_that_nobody_reads_is_told_once(
-    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+UNREAD = " bytes of output are unread: use `communicate`"
+OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
+
+
+@pytest.mark.parametrize(
+    ("args", "soon", "told"),
+    [(["cat", "/dev/zero"], math.inf, [UNREAD]), (["sort"], 0.0, [OPEN]), (["sort"], math.inf, [])],
+    ids=["output", "input", "input-at-once"],
+)
+def test_a_wait_for_ever_for_what_the_caller_has_not_done_is_told_once(
+    sync_guest: Guest,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    args: list[str],
+    soon: float,
+    told: list[str],
 ) -> None:
-    program, waits = sync_guest.start(["cat", "/dev/zero"], id="zeros"), itertools.count()
-    while program.poll() is None and program.output_bytes < agent.REPLAY:
+    program = sync_guest.start(args, id="stuck", stdin=args == ["sort"])
+    exchange, waits = program._exchange, itertools.count()
+    while program.poll() is None and args != ["sort"] and program.output_bytes < agent.REPLAY:
         pass
-    exchange = program._exchange
 
     def exchanged(_: float) -> None:
         exchange(signal=signal.SIGKILL if next(waits) > 1 else None)
 
+    monkeypatch.setattr("generated_vmm.guest._sync.program.LONGEST_WAIT", soon)
     monkeypatch.setattr(program, "_exchange", exchanged)
     assert program.wait() == -signal.SIGKILL
-    (told,) = caplog.messages
-    assert told.startswith("the program zeros has not ended; 1")
-    assert told.endswith(" bytes of output are unread: use `communicate`")
+    assert [
+        message[-len(end) :] for message, end in zip(caplog.messages, told, strict=True)
+    ] == told
+    assert all(each.startswith("the program stuck has not ended; ") for each in caplog.messages)
 
 
 def test_a_wait_that_is_too_long_leaves_the_program_running(guest: Guest) -> None:

@@ -134,6 +134,8 @@ def test_metrics_are_set_once(call: Caller, folder: Path) -> None:
 def test_the_guest_says_what_it_was_told_to_after_the_boot(
     call: Caller, monitor: SimulatedMonitor, start: Callable[[], None], folder: Path
 ) -> None:
+    with pytest.raises(TypeError, match=r"a list of lines: boot_messages=\['ready'\]"):
+        monitor.guest.boot_messages = "ready"
     monitor.guest.boot_messages = ["ready", "login:"]
     call.accepted("PUT", "/serial", {"serial_out_path": str(folder / "serial")})
     start()
