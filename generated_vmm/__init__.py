@@ -28,14 +28,16 @@ from generated_vmm.operation import Operation
 if TYPE_CHECKING:
     from generated_vmm._generated.models import *  # noqa: F403  # they change with the monitor
     from generated_vmm.facade import AsyncVmmClient
-    from generated_vmm.process import AsyncMonitor, Monitor
+    from generated_vmm.process import AsyncJailedMonitor, AsyncMonitor, JailedMonitor, Monitor
 
     __version__: str
 
 __all__ = [
     "API_VERSION",
+    "AsyncJailedMonitor",
     "AsyncMonitor",
     "AsyncVmmClient",
+    "JailedMonitor",
     "Monitor",
     "Operation",
     "VmmApiError",
@@ -57,7 +59,7 @@ if not TYPE_CHECKING:
             from importlib.metadata import version
 
             found = version("generated-vmm")
-        elif name in ("AsyncMonitor", "Monitor"):
+        elif name.removeprefix("Async") in ("Monitor", "JailedMonitor"):
             from generated_vmm import process
 
             found = getattr(process, name)

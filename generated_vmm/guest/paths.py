@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -59,6 +60,12 @@ def octal(mode: int | None) -> str | None:
     if 0o777 < mode <= 777 and not {*str(mode)} & {*"89"}:
         raise ValueError(f"mode is {mode}, which is {mode:#o}; it must be octal, such as 0o{mode}")
     return f"{mode:o}"
+
+
+def require_progress(progress: Progress | None) -> None:
+    """Raises TypeError for an async function."""
+    if iscoroutinefunction(progress):
+        raise TypeError("progress is an async function, and nothing awaits it: it must be a `def`")
 
 
 def parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:

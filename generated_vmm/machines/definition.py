@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from generated_vmm import FullVmConfiguration
+from generated_vmm.transport.calls import warn_caller
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
@@ -115,10 +116,13 @@ class Definition(Frozen):
 
 
 def require_definition(given: object) -> None:
-    """Raises TypeError for anything but a definition, such as a configuration or a mapping."""
+    """Raises TypeError for anything else, such as a mapping; warns of taps that nothing uses."""
     if not isinstance(given, Definition):
         kind = type(given).__name__
         raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
+    used = {one.host_dev_name for one in given.configuration.network_interfaces or []}
+    if unused := sorted({tap.name for tap in given.taps} - used):
+        warn_caller(f"no network interface has {', '.join(unused)} as its host_dev_name")
 
 
 class File(NamedTuple):

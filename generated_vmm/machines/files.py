@@ -77,8 +77,8 @@ def copy_file(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def grow_file(path: Path, size: int) -> None:
-    """Makes a disk `size` bytes long, with zeros that use no blocks; one that is so long stays.
+def grow_file(path: Path, size: int) -> int:
+    """Makes a disk `size` bytes long, with zeros that use no blocks; returns its former length.
 
     Raises ValueError and OSError.
     """
@@ -89,6 +89,7 @@ def grow_file(path: Path, size: int) -> None:
             raise ValueError(f"a disk of {found.st_size} bytes cannot grow to {size}")
         file.truncate(size)
         os.fsync(file.fileno())
+    return found.st_size
 
 
 def take_over(path: Path) -> None:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from io import FileIO
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from generated_vmm.process.settings import HostPath
+from generated_vmm.transport.calls import warn_caller
 
 Item = TypeVar("Item")
 
@@ -131,8 +133,14 @@ class Metrics:
     seconds: float | None = None
 
     def count(self, group: str, name: str) -> int:
-        """A counter's value; 0 if the monitor has no such counter."""
-        value = self.groups.get(group, {}).get(name, 0)
+        """A counter's value; 0 if the monitor has no such counter.
+
+        Emits a RuntimeWarning if the group has one with a similar name instead.
+        """
+        found = self.groups.get(group, {})
+        if name not in found and (like := get_close_matches(name, found, 1)):
+            warn_caller(f"{group} has no {name!r}, which counts as 0; it has {like[0]!r}")
+        value = found.get(name, 0)
         return value if isinstance(value, int) else 0
 
     def rate(self, group: str, name: str) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
+from generated_vmm.facade.values import mistake_in_body
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
@@ -20,12 +21,10 @@ _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictiona
 """The paths of calls that each monitor has accepted, with the fields of what may be wrong."""
 
 _DISKS = ("/drives/", "/pmem/")
-_READ = (*_DISKS, "/network-interfaces/", "/machine-config", "/boot-source", "/actions")
+_READ = (*_DISKS, "/network-interfaces/", "/boot-source", "/actions")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
 _PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
-_SECTOR = 512
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
-_HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def tell(call: Operation[object], mistake: str) -> None:
@@ -63,10 +62,8 @@ def disks_in(call: Operation[object], owner: Owner) -> list[dict[str, Any]]:
 def mistake_in(call: Operation[object], owner: Owner) -> str:
     """What is wrong with a call, besides the files of disks; empty if nothing is."""
     body, known = _body_of(call, owner), _ACCEPTED.get(owner, {})
-    if (size := _least_bandwidth(body)) < _SECTOR:
-        return f"a bandwidth's size is in bytes, and refill_time in milliseconds: {size} is too few"
-    if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
-        return f"mem_size_mib={size} is more than the {_HOST_MIB} MiB of this host"
+    if mistake := mistake_in_body(call):
+        return mistake
     has_metadata = "/mmds" in known or "metadata" in owner.place.settings
     starts = body.get("action_type") == "InstanceStart"
     if starts and _lacks_root(known):
@@ -74,13 +71,6 @@ def mistake_in(call: Operation[object], owner: Owner) -> str:
     if starts and has_metadata and "/mmds/config" not in known:
         return "no interface serves the metadata: call mmds.config.set(...) before the start"
     return ""
-
-
-def _least_bandwidth(device: dict[str, Any]) -> int:
-    """The bytes of the smallest bucket of a disk or interface."""
-    limiters = [device.get(name) or {} for name in device if name.endswith("rate_limiter")]
-    buckets = filter(None, (limiter.get("bandwidth") for limiter in limiters))
-    return min((bucket.get("size", _SECTOR) for bucket in buckets), default=_SECTOR)
 
 
 def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from generated_vmm.facade.elsewhere import ITEMS, PIECE
 from generated_vmm.misuse import Told
 from generated_vmm.process.broadcast import Broadcast
+from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
 from generated_vmm.process.lines import READ_BYTES, Lines, LogLine, Metrics
@@ -32,6 +33,14 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         """The length since the start, dropped data included."""
         self.ended = False
         """Whether nothing more will come."""
+        self.parent: int | None = None
+        """In a forked process: the process whose monitor it is."""
+
+    def require_own(self) -> None:
+        """Raises `MonitorError` in a forked process, to which nothing comes."""
+        if self.parent is not None:
+            what = f"the monitor belongs to process {self.parent}, which this one was forked from"
+            raise MonitorError(what)
 
     def end(self) -> None:
         """Ends it: nothing more will come."""
@@ -186,6 +195,11 @@ class Outlets:
         self.abandon()
         for stream in self._streams.values():
             stream.end()
+
+    def start_over(self) -> None:
+        """In a forked process: the streams belong to the parent."""
+        for stream in self._streams.values():
+            stream.parent = stream.parent or os.getppid()
 
     def abandon(self) -> None:
         """Only closes the fifos, in a forked process."""

@@ -308,6 +308,7 @@ class Owner(Broadcast):
         """In a forked process: a monitor that has a keeper belongs to the parent."""
         if not self._unbegun:
             self._disconnect()
+            self.outlets.start_over()
             self._close()
 
     def _close(self) -> None:

@@ -1,6 +1,7 @@
 """What somebody tries first, and what an import costs."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -28,10 +29,11 @@ from generated_vmm import (
 )
 from generated_vmm.guest import AsyncGuest, Guest, GuestMachineError
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
-from generated_vmm.process import JailedMonitor, MonitorStartError, mistakes
+from generated_vmm.process import JailedMonitor, MonitorError, MonitorStartError, mistakes
 from generated_vmm.process._async import client
 from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.codegen.descriptions import ROOT
+from tests.vmm.forking import forked
 
 KIND = [sys.executable, "-m", "generated_vmm.testing"]
 PAIRS: list[tuple[Any, Any, Any]] = [
@@ -158,18 +160,31 @@ def test_a_machine_whose_guest_has_halted(tmp_path: Path) -> None:
             Guest(tmp_path / "v", timeout=0.1).info()
 
 
-def test_a_guest_with_more_memory_than_its_host(simulated: Monitor) -> None:
-    with pytest.warns(RuntimeWarning, match="=524288 is more than the [0-9]+ MiB of") as caught:
-        simulated.client.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024)
+VALUES: list[tuple[Callable[[Any], object], str]] = [
+    (lambda vm: vm.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024), "=524288 is more th"),
+    (lambda vm: limit(vm, {"bandwidth": {"size": 10, "refill_time": 1}}), "10 is too few"),
+    (lambda vm: interface(vm, guest_mac="A3:00:00:00:00:01"), "guest_mac=A3:.* is a group's"),
+]
+
+
+def interface(vm: VmmClient, **fields: Any) -> None:
+    vm.network_interface("eth0").set(host_dev_name="tap0", **fields)
+
+
+def limit(vm: VmmClient, limiter: object) -> None:
+    interface(vm, rx_rate_limiter=limiter, tx_rate_limiter={}, guest_mac="a2:00:00:00:00:01")
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+@pytest.mark.parametrize(("call", "told"), VALUES)
+def test_values_that_a_monitor_accepts(
+    simulated: Monitor, call: Callable[[VmmClient], object], told: str, is_plain: bool
+) -> None:
+    vm = VmmClient(simulated.socket_path) if is_plain else simulated.client
+    limit(vm, {"bandwidth": {"size": 10 * 2**20, "refill_time": 1}})
+    with pytest.warns(RuntimeWarning, match=told) as caught:
+        call(vm)
     assert [warning.filename for warning in caught] == [__file__]
-
-
-def test_a_bandwidth_in_megabytes(simulated: Monitor) -> None:
-    interface: Any = simulated.client.network_interface("eth0")
-    slow, quick = ({"bandwidth": {"size": size, "refill_time": 1}} for size in (10, 10 * 2**20))
-    with pytest.warns(RuntimeWarning, match="10 is too few"):
-        interface.set(host_dev_name="tap0", rx_rate_limiter=slow)
-    interface.set(host_dev_name="tap0", rx_rate_limiter=quick, tx_rate_limiter={})
 
 
 def test_two_guests_that_write_to_one_disk(
@@ -337,6 +352,33 @@ def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
     simulated.client.pause()
     with pytest.raises(VmmTimeoutError, match=r"it is paused, and monitor.client.resume\(\) res"):
         simulated.serial.read_until(b"login:", timeout=0.01)
+
+
+def test_the_answer_that_the_console_had_before_the_question(simulated: Monitor) -> None:
+    simulated.client.boot(sys.executable)
+    seen = simulated.serial.read_until(b"guest is up\n\n")
+    simulated.serial.write(b"a")
+    with pytest.warns(RuntimeWarning, match="is older than the last write: pass since=") as caught:
+        simulated.serial.read_until(b"is up")
+    assert [warning.filename for warning in caught] == [__file__]
+    simulated.serial.read_until(b"is up", since=0)
+    simulated.serial.read_until(b"guest hears a", since=seen.end)
+    simulated.serial.read_until(b"guest hears a")
+
+
+def test_the_outputs_of_the_parents_monitor(simulated: Monitor) -> None:
+    told, serial = f"the monitor belongs to process {os.getpid()}, which this", simulated.serial
+
+    def use() -> None:
+        with pytest.raises(MonitorError, match=told):
+            serial.read_until(b"login:")
+        with pytest.raises(MonitorError, match=told):
+            serial.write(b"a")
+        for outlet in (simulated.log, simulated.metrics):
+            with pytest.raises(MonitorError, match=told):
+                outlet.wait(0)
+
+    forked(lambda: forked(use).result()).result()
 
 
 @pytest.fixture

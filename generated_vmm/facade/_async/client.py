@@ -16,6 +16,7 @@ from generated_vmm.concurrency._async import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
+from generated_vmm.facade.values import mistake_in_body
 from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
@@ -60,7 +61,10 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         is_own = transport is None
         path = require_socket_path(socket_path) if is_own else os.fsdecode(socket_path)
         channel = transport or AsyncUnixChannel(path, max_answer_bytes)
-        super().__init__(AsyncSender(CallSettings(path, timeout, max_body_bytes), channel))
+        settings = CallSettings(path, timeout, max_body_bytes)
+        if is_own:
+            settings = replace(settings, advise=mistake_in_body)
+        super().__init__(AsyncSender(settings, channel))
 
     def __repr__(self) -> str:
         settings = self._sender.settings

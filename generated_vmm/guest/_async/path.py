@@ -9,7 +9,7 @@ from typing import BinaryIO
 from generated_vmm.guest._async.link import AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of
+from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of, require_progress
 from generated_vmm.misuse import require_kind, require_opened
 from generated_vmm.operation import Operation
 
@@ -91,6 +91,7 @@ class AsyncGuestPath(PathInGuest):
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
         require_opened(file, "read", "rb")
+        require_progress(progress)
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -107,6 +108,7 @@ class AsyncGuestPath(PathInGuest):
         progress: Progress | None,
     ) -> None:
         require_opened(file, "write", "wb")
+        require_progress(progress)
         require_kind("max_bytes", max_bytes, "a number of bytes", int)
         size = 0
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import Link
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of
+from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of, require_progress
 from generated_vmm.misuse import require_kind, require_opened
 from generated_vmm.operation import Operation
 
@@ -90,6 +90,7 @@ class GuestPath(PathInGuest):
 
     def _write(self, operation: Operation[None], file: BinaryIO, progress: Progress | None) -> None:
         require_opened(file, "read", "rb")
+        require_progress(progress)
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
@@ -106,6 +107,7 @@ class GuestPath(PathInGuest):
         progress: Progress | None,
     ) -> None:
         require_opened(file, "write", "wb")
+        require_progress(progress)
         require_kind("max_bytes", max_bytes, "a number of bytes", int)
         size = 0
 

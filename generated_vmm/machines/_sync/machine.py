@@ -304,7 +304,7 @@ class Machine(Told):
 
         The guest's partitions and file systems stay as they are. If it is interrupted, a second
         call does the rest. Raises ValueError for a disk that is not its own, a smaller size, and
-        one that is no multiple of 512.
+        one that is no multiple of 512. Emits a RuntimeWarning for the size that the disk has.
         """
         require_kind("size", size, "a number of bytes, such as 2 * 1024**3", int)
         with self._carry_out("edit", by) as run:
@@ -313,10 +313,13 @@ class Machine(Told):
             if used.get(disk, "/").startswith("/"):
                 raise ValueError(f"{disk} is no disk of this machine's own")
             run.step("makes the disk longer")
-            in_thread(grow_file, self._control.store.source(record, used[disk]), size)
+            source = self._control.store.source(record, used[disk])
+            before = in_thread(grow_file, source, size)
             run.commit("tells the guest")
             if self.is_up:
                 self.client.drive(disk).update(path_on_host=used[disk])
+        if size == before:
+            warn_caller(f"{disk} had {size} bytes before: size is the whole length, no growth")
 
     def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.

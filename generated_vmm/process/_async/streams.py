@@ -27,7 +27,7 @@ from generated_vmm.process.lines import (
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.owner import Owner
 from generated_vmm.process.settings import HostPath
-from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.calls import deadline_after, warn_caller
 
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
@@ -38,7 +38,11 @@ class AsyncFollowed(BroadcastLog[Item]):
     """A stream that grows until the monitor ends, and that can be waited for."""
 
     async def wait(self, position: int, seconds: float | None = None) -> bool:
-        """Waits for data from a position on; false at the end. Raises TimeoutError."""
+        """Waits for data from a position on; false at the end. Raises TimeoutError.
+
+        Raises `MonitorError` in a forked process.
+        """
+        self.require_own()
         await wait_for(self, lambda: self.ended or self.position > position, seconds)
         return self.position > position
 
@@ -67,17 +71,21 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
     """
 
     owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
+    _written_at = 0  # the position at the last write
 
-    async def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
-        """The stored bytes from a position on, as soon as they contain `expected`.
+    async def read_until(
+        self, expected: bytes, since: int | None = None, timeout: float = 10.0
+    ) -> Piece:
+        """The stored bytes from a position on, or all, as soon as they contain `expected`.
 
-        Raises `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
+        Emits a RuntimeWarning without `since` if all of it is older than the last `write`. Raises
+        `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
         monitor ends before, or its start was not begun.
         """
         if not self.is_due:
             raise MonitorError("the monitor has not been started")
         deadline = deadline_after(timeout)
-        while expected not in (piece := self.read(since)).data:
+        while expected not in (piece := self.read(since or 0)).data:
             last = piece.data[-LONGEST_QUOTE:]
             try:
                 if (left := deadline - time.monotonic()) <= 0:  # also while the guest writes on
@@ -88,6 +96,10 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
             except TimeoutError as error:
                 what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
                 raise VmmTimeoutError(what + await self._cause()) from error
+        found = piece.start + piece.data.rindex(expected) + len(expected)
+        if since is None and found <= self._written_at:
+            what = f"{expected!r} is older than the last write"
+            warn_caller(f"{what}: pass since=, the end of the piece that was read before it")
         return piece
 
     async def _cause(self) -> str:
@@ -101,9 +113,10 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
 
         Raises `VmmTimeoutError` if the bytes are not read within `timeout` seconds, and
-        `MonitorError` if no monitor reads them.
+        `MonitorError` if no monitor reads them, and in a forked process.
         """
-        deadline, size = deadline_after(timeout), len(data)
+        self.require_own()
+        deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
         try:
             while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
                 await sleep(PAUSE)

@@ -28,7 +28,7 @@ from generated_vmm.process.lines import (
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.owner import Owner
 from generated_vmm.process.settings import HostPath
-from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.calls import deadline_after, warn_caller
 
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
@@ -39,7 +39,11 @@ class Followed(BroadcastLog[Item]):
     """A stream that grows until the monitor ends, and that can be waited for."""
 
     def wait(self, position: int, seconds: float | None = None) -> bool:
-        """Waits for data from a position on; false at the end. Raises TimeoutError."""
+        """Waits for data from a position on; false at the end. Raises TimeoutError.
+
+        Raises `MonitorError` in a forked process.
+        """
+        self.require_own()
         wait_for(self, lambda: self.ended or self.position > position, seconds)
         return self.position > position
 
@@ -68,17 +72,19 @@ class Serial(Followed[Piece], Console):
     """
 
     owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
+    _written_at = 0  # the position at the last write
 
-    def read_until(self, expected: bytes, since: int = 0, timeout: float = 10.0) -> Piece:
-        """The stored bytes from a position on, as soon as they contain `expected`.
+    def read_until(self, expected: bytes, since: int | None = None, timeout: float = 10.0) -> Piece:
+        """The stored bytes from a position on, or all, as soon as they contain `expected`.
 
-        Raises `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
+        Emits a RuntimeWarning without `since` if all of it is older than the last `write`. Raises
+        `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
         monitor ends before, or its start was not begun.
         """
         if not self.is_due:
             raise MonitorError("the monitor has not been started")
         deadline = deadline_after(timeout)
-        while expected not in (piece := self.read(since)).data:
+        while expected not in (piece := self.read(since or 0)).data:
             last = piece.data[-LONGEST_QUOTE:]
             try:
                 if (left := deadline - time.monotonic()) <= 0:  # also while the guest writes on
@@ -89,6 +95,10 @@ class Serial(Followed[Piece], Console):
             except TimeoutError as error:
                 what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
                 raise VmmTimeoutError(what + self._cause()) from error
+        found = piece.start + piece.data.rindex(expected) + len(expected)
+        if since is None and found <= self._written_at:
+            what = f"{expected!r} is older than the last write"
+            warn_caller(f"{what}: pass since=, the end of the piece that was read before it")
         return piece
 
     def _cause(self) -> str:
@@ -102,9 +112,10 @@ class Serial(Followed[Piece], Console):
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
 
         Raises `VmmTimeoutError` if the bytes are not read within `timeout` seconds, and
-        `MonitorError` if no monitor reads them.
+        `MonitorError` if no monitor reads them, and in a forked process.
         """
-        deadline, size = deadline_after(timeout), len(data)
+        self.require_own()
+        deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
         try:
             while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
                 sleep(PAUSE)

@@ -1,5 +1,6 @@
 """Files, folders and ports by the real agent, in a folder of this host."""
 
+import asyncio
 import contextlib
 import io
 import os
@@ -181,6 +182,9 @@ def test_a_large_file_has_progress(guest: Guest, folder: Path) -> None:
         path.write_from(source)
     seen.clear()
     target = io.BytesIO()
+    for call in (path.write_from, path.read_into):
+        with pytest.raises(TypeError, match="progress is an async function, and nothing awaits it"):
+            call(target, progress=asyncio.sleep)
     path.read_into(target, progress=lambda *told: seen.append(told))
     assert target.getvalue() == source.getvalue()[7:]
     assert seen[-1] == (3_000_000, 3_000_000)

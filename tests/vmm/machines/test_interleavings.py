@@ -19,8 +19,15 @@ from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from generated_vmm import EntropyDevice, FullVmConfiguration, VmmApiError, VmmTimeoutError
+from generated_vmm import (
+    EntropyDevice,
+    FullVmConfiguration,
+    NetworkInterface,
+    VmmApiError,
+    VmmTimeoutError,
+)
 from generated_vmm.machines import (
+    Definition,
     Jail,
     Machine,
     MachineBusy,
@@ -41,7 +48,7 @@ from generated_vmm.machines.store import Records, Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
 from tests.vmm.forking import forked
 from tests.vmm.machines.parts import at_calls, definition, machines_in, monitors_of
-from tests.vmm.machines.test_machines import own_disk
+from tests.vmm.machines.test_machines import own_disk, with_devices
 from tests.vmm.machines.test_reconcile import killed, running, told
 
 
@@ -202,7 +209,8 @@ def test_a_second_call_tells_the_guest_of_a_disk_whose_growth_was_interrupted(
     assert own_disk(folder, web).stat().st_size == 1 << 20
     told: list[str] = []
     at_calls(monkeypatch, lambda call: told.append(f"{call.method} {call.path}"))
-    web.grow("rootfs", 1 << 20)
+    with pytest.warns(RuntimeWarning, match="rootfs had 1048576 bytes before"):
+        web.grow("rootfs", 1 << 20)
     assert "PATCH /drives/rootfs" in told
 
 
@@ -358,10 +366,15 @@ def taps(monkeypatch: pytest.MonkeyPatch) -> Taps:
     return made
 
 
-def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: Taps) -> None:
+def tapped(folder: Path) -> Definition:
     made = definition(folder).replace(taps=(TapDevice(name="tap0"),))
+    used = [NetworkInterface(iface_id="eth0", host_dev_name="tap0")]
+    return with_devices(made, network_interfaces=used)
+
+
+def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: Taps) -> None:
     with machines_in(folder, binary=["/bin/false"]) as machines:
-        web = machines.create("web", made)
+        web = machines.create("web", tapped(folder))
         with pytest.raises(MonitorStartError):
             web.start()
         assert taps.open() == 0
@@ -370,7 +383,7 @@ def test_a_start_that_fails_leaves_no_tap_device(folder: Path, taps: Taps) -> No
 def test_a_tap_device_exists_while_its_machine_runs(
     folder: Path, machines: Machines, taps: Taps
 ) -> None:
-    web = machines.create("web", definition(folder).replace(taps=(TapDevice(name="tap0"),)))
+    web = machines.create("web", tapped(folder))
     web.start()
     assert taps.open() == 1
     killed(web)

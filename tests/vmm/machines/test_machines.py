@@ -247,6 +247,8 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     told: list[object] = []
     at_calls(monkeypatch, lambda call: told.append((call.method, call.path)))
     web.grow("rootfs", 3 * before)
+    with pytest.warns(RuntimeWarning, match=f"rootfs had {3 * before} bytes before: size is the"):
+        web.grow("rootfs", 3 * before)
     assert ("PATCH", "/drives/rootfs") in told
     for disk, size in (
         ("rootfs", 1 << 70),
@@ -569,6 +571,14 @@ def test_two_interfaces_on_one_tap_are_refused(folder: Path) -> None:
         with_devices(made, network_interfaces=taps)
     taps[1].host_dev_name = "tap1"
     assert with_devices(made, network_interfaces=taps).configuration.network_interfaces == taps
+
+
+def test_a_tap_that_no_interface_uses_is_told(folder: Path, machines: Machines) -> None:
+    used = [NetworkInterface(iface_id="eth0", host_dev_name="tap0")]
+    made = with_devices(definition(folder), network_interfaces=used)
+    web = machines.create("web", made.replace(taps=[{"name": "tap0"}]))
+    with pytest.warns(RuntimeWarning, match="no network interface has tap1 as its host_dev_name"):
+        web.edit(made.replace(taps=[{"name": "tap0"}, {"name": "tap1"}]))
 
 
 def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(web: Machine) -> None:

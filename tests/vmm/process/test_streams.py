@@ -306,6 +306,9 @@ def test_the_first_line_has_no_rates() -> None:
     metrics = MetricsReader().read(line(1_000, vcpu={"exit_io_in": 5}))
     assert metrics is not None
     assert metrics.count("vcpu", "exit_io_in") == 5
+    with pytest.warns(RuntimeWarning, match="vcpu has no 'io_in', .* as 0; it has 'exit_io_in'"):
+        assert metrics.count("vcpu", "io_in") == 0
+    assert metrics.count("vcpu", "balloon") == 0
     assert (metrics.seconds, metrics.rates, metrics.rate("vcpu", "exit_io_in")) == (None,) * 3
 
 
