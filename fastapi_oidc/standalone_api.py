@@ -33,8 +33,9 @@ class StandaloneAPI(API[Identity], Outgoing[Identity, None]):
         app.include_router(api.router)
 
     `audience` or `resource` is the URL of the API. The other `options` are those of `oidc.api`. The
-    client's id and secret are for introspection and token exchange. Further settings are read from
-    variables such as `OIDC_API_CA_FILE`. Raises ConfigurationError.
+    client's id and secret are for introspection and token exchange; `accept_plain_jwt` needs the id
+    too, to know ID tokens. Further settings are read from variables such as `OIDC_API_CA_FILE`.
+    Raises ConfigurationError.
     """
 
     function = "StandaloneAPI"

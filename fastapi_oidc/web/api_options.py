@@ -50,12 +50,11 @@ def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -
     party = runtime.party
     if not audience:
         raise misconfigured("audience must be the aud of the provider's tokens for this API")
-    # Without a client, the rules of each token remain: it names one, which is not in its `aud`.
-    is_client = runtime.engine.signs_in or party.settings.authentication().method != "none"
-    clients = {each.settings.client_id for each in party.together if is_client}
+    clients = {each.settings.client_id for each in party.together}
     if audience in clients and options.get("accept_plain_jwt", False):  # RFC 8725 3.9, 3.12
         raise misconfigured(
-            "accept_plain_jwt needs another audience than the client_id, which ID tokens have"
+            "accept_plain_jwt needs another audience than the client_id, which ID tokens have. "
+            "For a StandaloneAPI, pass client_id=..., of the client at which its users sign in"
         )
     introspections = _introspections(runtime, options)
     known = {each.settings.issuer: _own_issuer(each, audience, options) for each in party.together}
