@@ -52,6 +52,8 @@ class RequestContext(OwnRequest):
     """The locals, once they are loaded."""
     is_open = True
     """Whether the response has not started, so cookies can still be sent."""
+    is_over = False
+    """Whether the application has served it. A task that it started may keep it."""
     is_guarded = False
     """Whether a guard has asked for its session."""
     step_ups: tuple[StepUp, ...] = ()

@@ -135,7 +135,7 @@ class OIDCMiddleware:
         finally:
             of_this_task.reset(before)
             if context is not outer:
-                context.is_open = False
+                context.is_open, context.is_over = False, True
                 context.end_cleared()
                 for fault in context.faults():  # after the response had begun
                     _log.error("%s.", fault)

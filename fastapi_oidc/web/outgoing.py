@@ -55,7 +55,7 @@ class Outgoing(Serving[Identity, RequestData]):
         store at any time. Raises ConfigurationError unless exactly one API matches. A request over
         http raises it too, unless it stays on this machine or `allow_insecure_http` is set, and a
         call from another request than the one that made the authentication, unless both are of the
-        same session.
+        same session. That of a Grant is for all requests.
         """
         require_kind(
             "session of oidc.auth(session)", session, OIDCSession, AccessToken, Caller, Grant
@@ -67,11 +67,11 @@ class Outgoing(Serving[Identity, RequestData]):
                 raise misconfigured("a Grant is for one API: select the API in oidc.grant")
             tokens = session.tokens
         elif isinstance(session, AccessToken):
-            tokens = self._of_token(session, target)
+            tokens = _within_its_request(runtime.engine, self._of_token(session, target), "")
         else:
             tokens = _of_session(runtime, session, runtime.party.api(target))
-        user = session.id if isinstance(session, OIDCSession) else ""
-        return _auth(runtime, _within_its_request(runtime.engine, tokens, user), min_validity)
+            tokens = _within_its_request(runtime.engine, tokens, session.id)
+        return _auth(runtime, tokens, min_validity)
 
     async def grant(
         self,
@@ -167,14 +167,17 @@ def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:
 def _within_its_request(engine: Engine, tokens: Tokens, session_id: str) -> Tokens:
     """`tokens` for the request under way, and others of its session; without one, for all tasks.
 
-    Requests that share a client and set its `auth` would send the token of another user.
+    Requests that share a client and set its `auth` would send the token of another user. A task
+    that outlives its request is in none.
     """
     made_in = of_this_task.get()
 
     async def token(needed: Needed) -> IssuedToken:
         place = of_this_task.get()
-        is_another = place is not None and made_in is not None and place[1] != made_in[1]
-        if is_another and _request_of(engine, session_id) is None:
+        request = None if place is None else place[1]()
+        is_under_way = request is not None and not request.is_over
+        is_another = made_in is not None and made_in[1]() is not request
+        if is_under_way and is_another and _request_of(engine, session_id) is None:
             raise misconfigured(
                 "this authentication was made in another request, for its user: give each call of "
                 "a shared client its own, as in client.get(url, auth=oidc.auth(session)), or make "

@@ -160,10 +160,18 @@ async def test_a_request_never_sends_the_authentication_of_another_session(
 ) -> None:
     """A shared client whose `auth` each request sets would send a token of the last one."""
     made: list[httpx.Auth] = []
+    kept: list[Any] = []
+    is_over = asyncio.Event()
+
+    async def work() -> int:
+        await is_over.wait()
+        return await api.status(made[0])
 
     @world.app.get("/make")
-    async def make(session: Session) -> None:
+    async def make(session: Session, request: Request) -> None:
         made.append(world.oidc.auth(session))
+        made.append(world.oidc.auth(await world.oidc.grant(session.id)))
+        kept.extend((session, request.scope["fastapi_oidc"], asyncio.create_task(work())))
 
     @world.app.get("/sync")
     def send_in_a_thread() -> None:
@@ -183,8 +191,13 @@ async def test_a_request_never_sends_the_authentication_of_another_session(
     assert "made in another request" in world.events[-1].explanation
     assert len(api.tokens) == 1
     assert await api.status(made[0]) == 200, "a job is in no request"
-    made[0] = world.oidc.auth(await world.oidc.grant(session_id(world)))
-    assert (await bob.get(path)).status_code == 200, "it was made in none"
+    for auth in (made[1], world.oidc.auth(kept[0])):
+        made[0] = auth
+        assert (await bob.get(path)).status_code == 200, "it is a grant's, or was made in none"
+    await bob.get("/make")
+    made[0] = made[2]
+    is_over.set()
+    assert [await kept[2], await kept[5]] == [200, 200], "a task outlives its request"
 
 
 async def test_an_inner_instance_is_in_the_same_request(world: World, api: Api) -> None:
