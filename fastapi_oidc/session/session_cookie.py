@@ -37,18 +37,11 @@ _UNPACKED_PART: Final = re.compile(rb"\x01([^\x00]*)\x00")
 class SessionCodec:
     """Encodes and decodes sessions with an identity of `identity_type`.
 
-    Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type, or writes
-    a field of it nowhere.
+    Raises ConfigurationError (configuration.invalid) when pydantic cannot read that type.
     """
 
     def __init__(self, identity_type: type[Any]) -> None:
         self.identity_type = identity_type
-        fields = getattr(identity_type, "model_fields", {}).items()
-        if excluded := [name for name, field in fields if field.exclude]:
-            raise misconfigured(
-                f"{excluded[0]!r} of the identity has exclude=True, so no session would keep it: "
-                "remove that. Browsers get what create_public_session returns"
-            )
         try:
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
