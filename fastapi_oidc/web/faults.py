@@ -25,7 +25,7 @@ from fastapi_oidc.web.guards import FromAPI
 from fastapi_oidc.web.misuse import Dependency, name_with
 from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import Serving
-from fastapi_oidc.web.unawaited import stale_read, unawaited_call, unread_guards
+from fastapi_oidc.web.unawaited import unawaited_call, unread_guards
 
 
 def require_sound_endpoints(app: Any, endpoints: Sequence[Endpoint], engine: Engine) -> None:
@@ -40,11 +40,6 @@ def require_sound_endpoints(app: Any, endpoints: Sequence[Endpoint], engine: Eng
         for dependant in (each for each in endpoint.dependants if each.call not in overridden):
             for fault in _faults_of(dependant, engine):
                 raise misconfigured(f"{endpoint.path}: {fault}")
-            if source := stale_read(dependant.call):
-                told = (
-                    f"reads `{source}` from before its refresh: session = await oidc.refresh(...)"
-                )
-                engine.announcer.advise(endpoint.path, told)
 
 
 def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:

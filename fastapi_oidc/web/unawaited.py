@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from textwrap import dedent
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias, cast, get_args
 
 from fastapi.params import Depends
@@ -22,7 +22,11 @@ from fastapi_oidc.web.misuse import Awaited, Dependency
 
 Names: TypeAlias = Mapping[str, Any]
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp),
+)
+"""What has variables of its own."""
 
 
 def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
@@ -33,6 +37,8 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     """
     function = inspect.unwrap(call)
     names = _names_of(function)
+    if not any(_is_a(each, Dependency, Awaited) for each in _objects(names)):
+        return None
     for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
         if isinstance(value, ast.Call) and _is_to_be_used(_value_of(value.func, names)):
             return ast.unparse(value)
@@ -63,28 +69,37 @@ def _tested_call(function: Any, given: Names) -> str | None:
 
     `given` are the classes of what `function` is called with.
     """
-    names = {**_names_of(function), **given}
-    for value in _tested(_syntax_of(function)):
+    if not _is_a(function, FunctionType, MethodType) or hasattr(function, "__wrapped__"):
+        return None
+    nodes = [*_own_nodes(_syntax_of(function))]
+    stored = {each.id for each in nodes if isinstance(each, ast.Name) and not _is_read(each)}
+    kinds = {name: kind for name, kind in given.items() if name not in stored}
+    names = {**_names_of(function), **kinds}
+    for value in _tested(nodes):
         called = _value_of(value.func, names) if isinstance(value, ast.Call) else None
         if _is_a(called, FunctionType, MethodType) and inspect.iscoroutinefunction(called):
             return ast.unparse(value)
     return None
 
 
-def _tested(function: ast.AST) -> Iterator[ast.expr]:
-    """The expressions in a function that are asked whether they are true."""
-    for node in ast.walk(function):
+def _tested(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """The expressions that are asked whether they are true."""
+    for node in nodes:
         match node:
             case ast.BoolOp():
                 yield from map(_last, node.values[:-1])
             case ast.If(test=each) | ast.IfExp(test=each) | ast.UnaryOp(operand=each):
                 yield _last(each)
-            case ast.Call(ast.Name("any" | "all" | "bool"), [ast.GeneratorExp(each) | each]):
+            case ast.Call(ast.Name("bool"), [each]):
                 yield _last(each)
 
 
 def _last(value: ast.expr) -> ast.expr:
     return _last(value.values[-1]) if isinstance(value, ast.BoolOp) else value
+
+
+def _is_read(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load)
 
 
 def _is_a(value: object, *kinds: type) -> bool:
@@ -94,12 +109,20 @@ def _is_a(value: object, *kinds: type) -> bool:
 
 def _names_of(function: Any) -> Names:
     """The variables of other scopes that the function's code has; nothing for another object."""
-    # It is no function, or a variable has no value yet.
-    with suppress(AttributeError, TypeError, ValueError):
-        names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    with suppress(TypeError, ValueError):  # no function, or a variable that has no value yet
+        found = inspect.getclosurevars(function)
         own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        names = {**found.globals, **found.nonlocals}
         return {name: value for name, value in names.items() if name not in own}
     return {}
+
+
+def _objects(names: Names) -> Iterator[object]:
+    """The values of the variables, and what is in the modules among them."""
+    for value in names.values():
+        yield value
+        if _is_a(value, ModuleType):
+            yield from vars(value).values()
 
 
 def _syntax_of(function: Any) -> ast.AST:
@@ -121,13 +144,20 @@ def _expression_of(code: CodeType) -> ast.AST:
     return ast.parse(b"(%b)" % b"".join(lines)[start : end - len(lines[-1]) or None], mode="eval")
 
 
-def _dropped(node: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:
-    """The expressions whose values a function drops itself, without the functions in it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Expr) or (is_returned and isinstance(child, ast.Return)):
-            yield child.value
-        elif not isinstance(child, _FUNCTIONS):
-            yield from _dropped(child, is_returned=is_returned)
+def _own_nodes(syntax: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a function or expression in order, without those of the scopes in it."""
+    rest = [*ast.iter_child_nodes(syntax)]
+    while rest:
+        yield (node := rest.pop(0))
+        if not isinstance(node, _SCOPES):
+            rest[:0] = ast.iter_child_nodes(node)
+
+
+def _dropped(syntax: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:
+    """The expressions whose values a function drops itself."""
+    for node in _own_nodes(syntax):
+        if isinstance(node, ast.Expr) or (is_returned and isinstance(node, ast.Return)):
+            yield node.value
 
 
 def _value_of(name: ast.expr, names: Names) -> Any:
@@ -136,11 +166,10 @@ def _value_of(name: ast.expr, names: Names) -> Any:
         return names.get(name.id)
     if isinstance(name, ast.Attribute):
         owner = _value_of(name.value, names)
-        if _is_a(owner, Awaited):
-            with suppress(Exception):  # a property may need a request
+        with suppress(Exception):  # a property may need a request, and a proxy may raise
+            if _is_a(owner, Awaited):
                 return getattr(owner, name.attr)
-            return None
-        return inspect.getattr_static(owner, name.attr, None)
+            return inspect.getattr_static(owner, name.attr, None)
     return None
 
 
@@ -150,36 +179,6 @@ def _is_to_be_used(value: Any) -> bool:
         makes_a_guard = value.__name__.startswith("require")
         return makes_a_guard or inspect.iscoroutinefunction(inspect.unwrap(value))
     return _is_a(value, Dependency)
-
-
-def stale_read(call: Any) -> str | None:
-    """What `call` reads of a session that it has, after a refresh whose result it drops."""
-    function = inspect.unwrap(call)
-    code: Any = getattr(function, "__code__", None)
-    if not _is_a(code, CodeType) or "refresh" not in code.co_names:
-        return None
-    syntax, names = _syntax_of(function), _names_of(function)
-    given = {each.arg for each in ast.walk(syntax) if isinstance(each, ast.arg)}
-    for value in _after_refresh(syntax, names):
-        match value:
-            case ast.Name(name, ast.Store()):
-                given.discard(name)
-            case ast.Attribute(ast.Name(name), "identity" | "tokens" | "claims") if name in given:
-                return ast.unparse(value)
-    return None
-
-
-def _after_refresh(syntax: ast.AST, names: Names) -> Iterator[ast.AST]:
-    """What surely runs after a refresh of a session: the statements that follow in its block."""
-    for block in (getattr(each, "body", ()) for each in ast.walk(syntax)):
-        is_later = False
-        for statement in block if isinstance(block, list) else ():
-            yield from ast.walk(statement) if is_later else ()
-            match statement:
-                case ast.Expr(ast.Await(ast.Call(called))):
-                    value = _value_of(called, names)
-                    is_ours = _is_a(value, MethodType) and _is_a(value.__self__, Awaited)
-                    is_later = is_later or (is_ours and value.__name__ == "refresh")
 
 
 def unread_guards(call: Any) -> Iterator[Dependency]:

@@ -289,7 +289,6 @@ async def forgets_await(user: Any) -> bool:
     [
         lambda user: (user.sub and is_admin(user)) or False,
         unchecked(lambda user: not MEMBER.is_admin("é")),
-        lambda user: any(is_admin(each) for each in user.roles),
         lambda user: (
             bool(user)  # as many do
             and bool(user.is_admin())

@@ -51,7 +51,33 @@ def decorated(*given: Any) -> StandardIdentity:
     return of_two(given[0], {"sub": "injected"})
 
 
+async def check(*_: object) -> bool:
+    return True
+
+
+class Local:
+    """A class whose methods have names of parameters."""
+
+    def __init__(self, check: Any) -> None: ...
+
+    def method(self, check: Any) -> bool:
+        return check() and True
+
+
+def of_nested(page: Any) -> Any:
+    def inner(check: Any) -> bool:
+        return check() and True
+
+    return inner, [check for check in page if check() and True]
+
+
+def of_rebound(page: Any) -> Any:
+    page = page.sub
+    return page.check() and True
+
+
 FITTING: list[Any] = [of_one, of_everything, partial(of_two, {}), decorated, None, print, type]
+FITTING += [Local, of_nested, of_rebound, lambda page: all(check() for check in page)]
 
 
 @pytest.mark.parametrize("callback", FITTING)

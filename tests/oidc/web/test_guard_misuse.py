@@ -275,34 +275,6 @@ async def test_a_guard_that_fastapi_does_not_read_is_refused() -> None:
             await begin(app, "/notes")
 
 
-async def test_a_session_from_before_a_refresh_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    oidc = make_world().oidc
-    Session = Annotated[Any, Depends(oidc.require_auth)]  # noqa: N806
-
-    async def dropped(request: Request, session: Session) -> object:
-        await oidc.refresh(request)
-        return session.identity
-
-    async def used(request: Request, session: Session) -> object:
-        await oidc.refresh(request)
-        session = await oidc.require_auth(request)
-        return session.identity
-
-    async def elsewhere(request: Request, session: Session) -> object:
-        if request.query_params:
-            await oidc.refresh(request)
-            return session.id
-        return session.identity
-
-    for endpoint in (used, elsewhere, dropped):
-        assert "from before its refresh" not in caplog.text
-        app = FastAPI()
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.get("/promote")(endpoint)
-        await begin(app, "/promote")
-    assert "/promote: reads `session.identity` from before its refresh" in caplog.text
-
-
 async def test_a_name_of_the_function_is_no_guard() -> None:
     world = make_world()
     is_ok = world.oidc.require(lambda _: True)
