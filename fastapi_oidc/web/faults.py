@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from inspect import isclass, isroutine
-from types import NoneType
 from typing import Any, ForwardRef, get_args, get_type_hints
 
 from fastapi.dependencies.models import Dependant
@@ -87,12 +86,10 @@ def _faults_of_results(dependant: Dependant) -> Iterator[str]:
     annotations = _annotations_of(dependant.call)
     for each in dependant.dependencies:
         guard, given = each.call, annotations.get(each.name or "")
-        if isinstance(guard, Dependency) and _is_another_type(given, guard):
+        if isinstance(guard, Dependency) and _is_another_model(given, guard.returns):
             yield (
-                f"{each.name!r} of {_qualified(dependant.call)} is declared as "
-                f"{getattr(given, '__name__', given)}, and {guard.name} returns "
-                f"{guard.returns.__name__}, which has the `identity`. None may be returned by "
-                "oidc.optional_user alone"
+                f"{each.name!r} of {_qualified(dependant.call)} is declared as {given.__name__}, "
+                f"and {guard.name} returns {guard.returns.__name__}, which has the `identity`"
             )
 
 
@@ -102,11 +99,9 @@ def _annotations_of(function: object) -> dict[str, Any]:
     return {}
 
 
-def _is_another_type(given: Any, guard: Dependency) -> bool:
-    """Whether it is another model than the guard returns, or None beside what never is None."""
-    if not isclass(given) or not issubclass(given, BaseModel):
-        return guard.refuses and NoneType in get_args(given)
-    return not (issubclass(given, guard.returns | PublicSession) or given is BaseModel)
+def _is_another_model(given: Any, returned: type) -> bool:
+    is_model = isclass(given) and issubclass(given, BaseModel)
+    return is_model and not (issubclass(given, returned | PublicSession) or given is BaseModel)
 
 
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
