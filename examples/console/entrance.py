@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from examples.console.account import User, admit
-from examples.console.events import work_at
 from examples.console.library import Body
 from examples.console.refusals import refusal
 from fastapi_oidc import OIDC, OIDCError
@@ -30,7 +29,7 @@ class Entrance:
     """Admits the requests of signed-in users, with bodies that forms of the console have.
 
     Others are refused before a route is looked up and a byte is read. What follows is recorded as
-    the user's, from the client's address. Paths below `open_to_all` need no session.
+    the user's. Paths below `open_to_all` need no session.
     """
 
     def __init__(self, app: ASGIApp, oidc: OIDC[User], open_to_all: Sequence[str]) -> None:
@@ -42,15 +41,20 @@ class Entrance:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         request = Request(scope, receive)
-        work_at(request)
         try:
-            if not f"{scope['path']}/".startswith(self._open):
+            if not f"{routed(scope)}/".startswith(self._open):
                 admit(request, (await self._oidc.require_auth(request)).identity)
             receive = limited(request)
         except (OIDCError, HTTPException) as error:
             answer = await refusal(request, error)
             return await answer(scope, receive, send)
         await self._app(scope, receive, send)
+
+
+def routed(scope: Scope) -> str:
+    """The path that is looked up: without the prefix that a proxy removes, or a mount."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "").rstrip("/"))
 
 
 def limited(request: Request) -> Receive:
@@ -61,7 +65,7 @@ def limited(request: Request) -> Receive:
     """
     length = request.headers.get("content-length", "0")
     is_form = request.headers.get("content-type", "").lower().startswith("multipart/")
-    limits = [most for path, most in MOST.items() if path.fullmatch(request.scope["path"])]
+    limits = [most for path, most in MOST.items() if path.fullmatch(routed(request.scope))]
     if is_form and not limits:
         raise HTTPException(415, "The console takes no files.")
     limit = limits[0] if is_form else LONGEST_BODY

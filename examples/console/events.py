@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeAlias
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 from examples.console.failures import FAILURES, Failure, failed
 from examples.console.records import Event, Person, Records, RecordsError, Search
@@ -30,9 +30,13 @@ def address() -> str:
     return _address.get()
 
 
-def work_at(request: Request) -> None:
-    """Records what this task does from now on with the address of the request's client."""
-    _address.set(request.client.host if request.client else "")
+def work_at(scope: Scope) -> None:
+    """Begins a request: what it does is recorded with its client's address, and as nobody's.
+
+    The task of a request may begin with what another one of its connection has set.
+    """
+    _address.set((scope.get("client") or ("", 0))[0])
+    work_for(NOBODY)
 
 
 def work_for(somebody: Person) -> None:

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from examples.console.events import work_at
 from examples.console.refusals import message_page
 
 
 class SecurityHeaders:
-    """Pages only run this console's files, and no other site can frame them.
+    """Begins each request. Pages only run this console's files, and no other site can frame them.
 
     `issuer` is the OpenID Provider's: the sign-out form ends there, and browsers apply
     `form-action` to every redirect on the way; its session iframe comes from there too.
@@ -33,6 +34,7 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and add the headers to the response."""
+        work_at(scope)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

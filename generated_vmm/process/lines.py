@@ -140,8 +140,7 @@ class Metrics:
         found = self.groups.get(group, {})
         if name not in found and (like := get_close_matches(name, found, 1)):
             warn_caller(f"{group} has no {name!r}, which counts as 0; it has {like[0]!r}")
-        value = found.get(name, 0)
-        return value if isinstance(value, int) else 0
+        return _number(found.get(name))
 
     def rate(self, group: str, name: str) -> float | None:
         """A counter per second; None if the time that it counted is unknown."""
@@ -159,9 +158,15 @@ class Metrics:
         )
 
     def _rates_of(self, prefix: str, names: tuple[str, ...]) -> Iterator[tuple[str, list[float]]]:
-        for group in self.groups:
+        for group, found in self.groups.items():
             if group.startswith(prefix):
-                yield group[len(prefix) :], [self.rate(group, name) or 0.0 for name in names]
+                counts = [_number(found.get(name)) for name in names]
+                yield group[len(prefix) :], [count / (self.seconds or 1.0) for count in counts]
+
+
+def _number(value: object) -> int:
+    """A counter; other members of a group count nothing."""
+    return value if isinstance(value, int) else 0
 
 
 class MetricsReader:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,8 +14,11 @@ from starlette.testclient import TestClient
 
 from examples.console.app import create_app
 from examples.console.entrance import LONGEST_BODY
+from examples.console.events import NOBODY, address, person, work_for
+from examples.console.middleware import SecurityHeaders
 from examples.console.monitors import Monitors
 from examples.console.pages import STATIC_PATH
+from examples.console.records import Person
 from generated_vmm import VmmClient
 from generated_vmm.testing import SimulatedMonitor
 from tests.console.browser import Browser
@@ -145,6 +149,32 @@ def test_nothing_of_a_stranger_is_read(host: RunningConsole, path: str) -> None:
         connection.putheader("Content-Length", "1000000")
         connection.endheaders()
         assert connection.getresponse().status == 401
+
+
+@pytest.mark.parametrize("root_path", ["/api", "/machines"])
+def test_a_prefix_that_a_proxy_removes_opens_and_closes_nothing(
+    host: RunningConsole, root_path: str
+) -> None:
+    nothing = Monitors({})
+    app = create_app(host.parts.oidc, nothing)
+    client = TestClient(app, root_path=root_path, follow_redirects=False)
+    assert client.get(f"{root_path}/host").status_code == 401
+    assert client.get(f"{root_path}{STATIC_PATH}/console.css").status_code == 200
+    nothing.records.close()
+
+
+async def test_a_request_begins_with_nothing_of_another_one_of_its_connection() -> None:
+    """A server may begin it in the task of that one, whose long body it has just read."""
+    begun: list[object] = []
+
+    async def app(*_: object) -> None:
+        begun.append((person(), address()))
+        work_for(Person("alice", "Alice"))
+
+    outermost = SecurityHeaders(app, "https://op.test")
+    for host in ("192.0.2.6", "192.0.2.7"):
+        await outermost({"type": "http", "client": (host, 1)}, *cast("Any", (None, None)))
+    assert begun == [(NOBODY, "192.0.2.6"), (NOBODY, "192.0.2.7")]
 
 
 def test_files_and_long_forms_are_refused_on_the_record(host: RunningConsole) -> None:
