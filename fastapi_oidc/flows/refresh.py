@@ -194,8 +194,8 @@ def _of(run: _Run, found: Found) -> Outcome:
 
 
 def _forgotten(run: _Run) -> Over:
-    """The end of a session that the store does not know any more."""
-    return Over(run.live.copy, "signed_out", run.live.session)
+    """The end of a session that the store does not know any more: of others it knows their end."""
+    return Over(run.live.copy, "expired", run.live.session)
 
 
 async def _begin(run: _Run) -> Outcome:

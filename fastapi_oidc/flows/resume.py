@@ -248,7 +248,7 @@ def unavailable_until(party: RelyingParty, outcome: Postponed) -> SessionError:
     retry_after = max(1, outcome.retry_at - party.clock.now())
     error = SessionError(
         Code.SESSION_REFRESH_POSTPONED,
-        f"the access token has expired and cannot be refreshed right now: {outcome.because}",
+        f"the session cannot be refreshed right now: {outcome.because}",
         retry_after=retry_after,
     )
     error.is_announced = outcome.is_announced

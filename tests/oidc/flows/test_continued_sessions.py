@@ -121,6 +121,14 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
     assert await generation(browser) == 1
 
 
+async def test_a_session_that_expires_during_its_check_has_expired() -> None:
+    def persist(context: PersistContext[Any]) -> None:
+        world.time.advance(10**8 if context.reason == "refresh" else 0)
+
+    world = make_world(session_store="memory", before_session_persist=persist)
+    assert outcome(await check(await world.signed_in())) == ("error", "session.expired")
+
+
 async def test_store_that_is_down_changes_nothing(mode: str) -> None:
     world, outage = fallible_world(mode)
     browser = await world.signed_in()
@@ -145,8 +153,7 @@ async def test_new_sid_does_not_escape_the_revocation_of_the_former(mode: str) -
     copy = copy_of(browser, world)
     world.op.edits.put("id_token", lambda said: said | {"sid": "another"})
     await check(browser)
-    for tab in (browser, copy):
-        assert await user(tab) is None
+    assert [await user(each) for each in (browser, copy)] == [None, None]
 
 
 async def test_check_without_a_session_asks_the_provider_nothing(world: World) -> None:
@@ -164,17 +171,12 @@ async def test_callback_without_a_transaction_responds_to_the_iframe(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-        {"sec-fetch-site": "none"},
-        {"sec-fetch-dest": "document"},
-    ],
+    ("name", "value"),
+    [("site", "cross-site"), ("site", "same-site"), ("site", "none"), ("dest", "document")],
 )
-async def test_only_an_iframe_of_this_site_may_check(change: dict[str, str]) -> None:
+async def test_only_an_iframe_of_this_site_may_check(name: str, value: str) -> None:
     browser = await make_world().signed_in()
-    answer = await check(browser, IFRAME | change)
+    answer = await check(browser, IFRAME | {f"sec-fetch-{name}": value})
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
 
@@ -219,8 +221,7 @@ async def test_the_same_callback_at_two_processes_steps_up_once(mode: str) -> No
     url = await callback_url(browser, STEP_UP)
     copy = copy_of(browser, there)
     answers = await asyncio.gather(browser.get(url), copy.get(url))
-    first, second = [answer.json() for answer in answers]
-    assert first == second == [before[0], before[1] + 120]
+    assert [each.json() for each in answers] == [[before[0], before[1] + 120]] * 2
     assert here.op.record.calls["token"] == 2
 
 

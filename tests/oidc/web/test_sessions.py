@@ -39,6 +39,13 @@ async def test_a_refresh_that_cannot_be_done_now_says_when() -> None:
     assert int(answer.headers["retry-after"]) > 0
     assert (await browser.get("/me")).status_code == 200, "the session goes on"
 
+    @world.app.get("/told")
+    async def told(request: Request) -> None:
+        with pytest.raises(SessionError, match="the session cannot be refreshed right now: "):
+            await world.oidc.refresh(request)
+
+    assert (await browser.get("/told")).status_code == 200
+
 
 async def test_the_providers_metadata() -> None:
     world = make_world()
