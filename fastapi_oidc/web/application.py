@@ -188,13 +188,14 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             yield "Authorization", "its scheme is neither Bearer nor DPoP"
         if context.known:
             yield "api.require", _ONE_KIND.format("a session", "access tokens")
-    calls = [each.call for each in dependants_of(context.scope)]
     overrides = [*getattr(app, "dependency_overrides", ())]
-    owned = [(each, getattr(each, "__self__", each)) for each in overrides if each not in calls]
-    for lost in [each for each in owned if isinstance(each[1], Dependency | Awaited)][:1]:
+    owned = [(each, getattr(each, "__self__", each)) for each in overrides]
+    own = [each for each in owned if isinstance(each[1], Dependency | Awaited)]
+    used = [call for each in (endpoints_of(app) if own else ()) for call in each.calls]
+    for lost in [each for each in own if each[0] not in used][:1]:
         yield (
             "dependency_overrides",
-            f"the endpoint that refused a request does not depend on {name_with(*lost)}, which is "
-            "overridden. Override the object in its Depends(...): each oidc.require_role(...) and "
-            "oidc.require(...) makes another one, and all of them depend on oidc.require_auth",
+            f"no endpoint depends on {name_with(*lost)}, which is overridden. Override the object "
+            "in the Depends(...) of an endpoint: each oidc.require_role(...) and oidc.require(...) "
+            "makes another one, and all of them depend on oidc.require_auth",
         )

@@ -1,6 +1,7 @@
 """What people write first, and what it says: the option, the reason and the remedy."""
 
 import pickle
+import re
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import timedelta
@@ -220,18 +221,23 @@ async def test_a_login_that_another_secret_has_sealed(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(
-    ("overridden", "name"),
-    [(lambda oidc: oidc.require(bool), "require"), (lambda oidc: oidc.require, "oidc.require")],
+    ("overridden", "lost"),
+    [
+        (lambda oidc: oidc.require(bool), ["require"]),
+        (lambda oidc: oidc.require, ["oidc.require"]),
+        (lambda oidc: oidc.require_csrf, []),  # of another endpoint
+    ],
 )
 async def test_an_override_of_another_guard(
-    overridden: Any, name: str, caplog: pytest.LogCaptureFixture
+    overridden: Any, lost: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
     world.app.get("/admin", dependencies=[Depends(world.oidc.require(bool))])(lambda: None)
+    world.app.get("/form", dependencies=[Depends(world.oidc.require_csrf)])(lambda: None)
     world.app.dependency_overrides[overridden(world.oidc)] = lambda: None
     async with world.browser() as browser:
         assert (await browser.get("/admin")).status_code == 401
-    assert f"does not depend on {name}, which is overridden" in caplog.text
+    assert re.findall("endpoint depends on (.*), which is overridden", caplog.text) == lost
 
 
 async def test_an_override_that_returns_the_identity() -> None:
