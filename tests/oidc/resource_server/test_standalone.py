@@ -76,9 +76,8 @@ async def test_plain_jwts_need_the_client_whose_id_tokens_have_another_audience(
     op: DevProvider,
 ) -> None:
     """RFC 8725 3.12. The `azp` of an ID token may be another client than its `aud` (Core 2)."""
-    for client in ({}, {"client_id": AUDIENCE, "client_secret": SECRET}):
-        with pytest.raises(ConfigurationError, match="pass client_id="):
-            standalone(op, accept_plain_jwt=True, **client)
+    with pytest.raises(ConfigurationError, match="pass client_id="):
+        standalone(op, accept_plain_jwt=True)
     app = served(standalone(op, accept_plain_jwt=True, client_id="program"))
     plain = op.access_token("alice", audience=AUDIENCE, scope="read", client_id="program")
     assert (await answer(op, app, Authorization=f"Bearer {plain}")).status_code == 200
