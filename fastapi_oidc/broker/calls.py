@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
@@ -11,14 +12,24 @@ import httpx
 from anyio import move_on_after
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from fastapi_oidc.broker.access import Refused
-from fastapi_oidc.broker.route import HOP_BY_HOP, Route, normalised, query_of
+from fastapi_oidc.broker.route import (
+    HOP_BY_HOP,
+    MOST_PATH,
+    MOST_TARGET,
+    Route,
+    normalised,
+    query_of,
+)
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds for a connection to an address."""
+
+REFUSAL_SECONDS: Final = 5.0
+"""Seconds for which a guest can leave a refusal unread."""
 
 SMALL_BODY: Final = 64 * 1024
 """Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
@@ -48,16 +59,27 @@ class Call:
         self.bound = move_on_after(seconds)
         self.reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
         self.error: OIDCError | None = None
+        self._next: asyncio.Future[Message] | None = None
 
     def cut(self, because: SessionError) -> None:
         """End the call."""
         self.reason = because
         self.bound.cancel()
 
-    async def look(self) -> None:
-        """End the call if its guest has left; while its body is read, that is noticed there."""
-        if (self._is_read or self.status) and await self.request.is_disconnected():
+    def look(self) -> None:
+        """End the call if its guest has left; while its body is read, that is noticed there.
+
+        The first look asks the server once: each question lets it read more, without a bound.
+        """
+        if self._next is None and self._is_read:
+            self._next = asyncio.ensure_future(self._asgi[1]())
+        elif self._next and self._next.done() and self._next.result()["type"] == "http.disconnect":
             self.cut(Refused(Code.BROKER_REQUEST, "the guest has left"))
+
+    def end(self) -> None:
+        """Ask no more whether the guest has left."""
+        if self._next is not None:
+            self._next.cancel()
 
     def read(self, routes: Mapping[str, Route]) -> Route:
         """The route that the guest asks for; raises Refused unless it plainly allows the call.
@@ -65,16 +87,19 @@ class Call:
         The guest's `Host` selects a route, and is never a destination.
         """
         scope, method = self.request.scope, self.request.method
+        query = scope["query_string"]
         if scope["http_version"] == "1.0":  # it ends an answer as a cut one ends (RFC 9112 6.3)
             raise Refused(Code.BROKER_VERSION, "the request is HTTP/1.0")
         host, target = _TARGET.fullmatch(scope["raw_path"]).groups()  # type: ignore[union-attr]
+        if max(len(method), len(target)) > MOST_PATH or len(target) + len(query) > MOST_TARGET:
+            raise Refused(Code.BROKER_REQUEST, "the method, path or query is too long")
         named = self.request.headers.get("host", "") if host is None else host.decode("latin-1")
         name = named.partition(":")[0].lower()
         if name not in routes:
             raise Refused(Code.BROKER_NAME, "the access has no route of this name")
         route, self.where = routes[name], {"route": name, "method": method, "path": ""}
         path = self.where["path"] = normalised(target)
-        query = query_of(scope["query_string"])
+        query = query_of(query)
         if not route.allowed.fullmatch(f"{method} {path}"):
             raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
         self._url = f"{route.url}{path}{query and '?'}{query}"
@@ -83,8 +108,7 @@ class Call:
     async def request_to(self, route: Route, most: int) -> httpx.Request:
         """The request to the API, with a body of `most` bytes, which is not read if it is large.
 
-        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect,
-        and httpx.InvalidURL for a URL that is too long.
+        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect.
         """
         given = self.request.headers
         passed = route.passed - _for_one_hop(given.getlist("connection"))
@@ -119,7 +143,8 @@ class Call:
         text = f"{error.code}: {error.public_text}\n"
         headers = {"Cache-Control": "no-store", "Connection": "close"}  # a body may be unread
         self.status = int(error.status)
-        await PlainTextResponse(text, self.status, headers)(*self._asgi)
+        with move_on_after(REFUSAL_SECONDS):
+            await PlainTextResponse(text, self.status, headers)(*self._asgi)
 
     def facts(self) -> dict[str, Any]:
         """The call's members of an AccessEvent."""

@@ -34,8 +34,6 @@ guest has left ends its call.
 STORE_SECONDS: Final = 5.0
 """Seconds after which a store that does not respond ends the calls under way."""
 
-_OF_GUEST: Final = (ClientDisconnect, httpx.InvalidURL)
-
 ASKED: Final = EventName.ACCESS_APPROVAL_ASKED
 
 LOOK_SECONDS: Final = 0.5
@@ -72,13 +70,18 @@ class GuestApp:
                 await self._pass_on(call)
             if call.bound.cancelled_caught:
                 raise call.reason
-        except (OIDCError, *_OF_GUEST, httpx.HTTPError, httpx.StreamError) as error:
+        except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
             if not call.status:
                 await call.refuse(call.error)
+        except asyncio.CancelledError:
+            call.error = Refused(Code.BROKER_WITHDRAWN, "the access is served no more")
+            raise
         finally:
+            call.end()
             self._open.discard(call)
             self._cost = self._cost.plus(Use(1, **call.bytes))
+            self._watch.start(None, self._watch_calls)  # the one before may have failed
             self._announce(call)
 
     def cut(self, because: SessionError) -> None:
@@ -176,7 +179,7 @@ class GuestApp:
                     await self._record()
                     await self._judge()
                 for call in [*self._open]:
-                    await call.look()
+                    call.look()
         except SessionError as failed:
             error = failed
         finally:  # whatever has ended the watch, no call goes on without it
@@ -189,5 +192,5 @@ def _as_refusal(error: Exception) -> OIDCError:
         return Refused(Code.BROKER_SIGNED_OUT, str(error))
     if isinstance(error, OIDCError):
         return error
-    code = Code.BROKER_REQUEST if isinstance(error, _OF_GUEST) else Code.BROKER_UNREACHABLE
+    code = Code.BROKER_REQUEST if isinstance(error, ClientDisconnect) else Code.BROKER_UNREACHABLE
     return Refused(code, type(error).__name__)

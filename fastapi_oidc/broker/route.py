@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import reduce
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
@@ -54,6 +55,15 @@ _QUERY: Final = re.compile(rb'[!"$-~]*')
 """Without `#`: a person would see what follows, and no API would get it (RFC 9112 3.2)."""
 _CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ (/.*)")
 """An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path."""
+
+_SLOW: Final = re.compile(r"\*\*[^/]*\*")
+"""The one order of wildcards for which a path would be read once for each of its characters."""
+
+MOST_PATH: Final = 8 * 1024
+"""Bytes of a path, judged before all else is."""
+
+MOST_TARGET: Final = 32 * 1024
+"""Bytes of a path with its query."""
 
 
 class Route:
@@ -119,13 +129,27 @@ def pattern_of(calls: Sequence[str]) -> re.Pattern[str]:
     Raises ConfigurationError for what could never match.
     """
     for call in calls:
+        if _SLOW.search(call):
+            raise _invalid(f"{call!r} has * behind ** in one segment")
         found = _CALL.fullmatch(call)
         with suppress(Refused):
             if found is not None and normalised(found[1].encode()) == found[1]:
                 continue
         raise _invalid(f'{call!r} is no method and normalised path, such as "GET /events/*"')
-    escaped = "|".join(map(re.escape, calls))
-    return re.compile(escaped.replace(r"\*\*", ".+").replace(r"\*", "[^/]+"))
+    return re.compile("|".join(_joined(call, [("**", ".+?"), ("*", "[^/]+?")]) for call in calls))
+
+
+def _joined(call: str, wildcards: Sequence[tuple[str, str]]) -> str:
+    """The regular expression of a call.
+
+    What is before a wildcard is taken where it ends first, and nowhere else: the wildcard matches
+    all that it would match after a later end. So no path is tried in each of its divisions.
+    """
+    if not wildcards:
+        return re.escape(call)
+    (wildcard, some), *narrower = wildcards
+    parts = [_joined(part, narrower) for part in call.split(wildcard)]
+    return reduce(lambda before, part: f"(?>{before}){some}{part}", parts)
 
 
 def normalised(raw: bytes) -> str:

@@ -1,14 +1,11 @@
 """Bodies, answers, calls, concurrency and time have bounds."""
 
 import asyncio
-from typing import Any
 
 import httpx
 import pytest
 
-from fastapi_oidc.broker import Limits, guest
-from fastapi_oidc.broker.accesses import Accesses
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.broker import Limits
 from tests.oidc.broker.apis import Answer, Api, Received, says
 from tests.oidc.broker.rig import rigged
 from tests.oidc.broker.streams import Stream, silent, streaming
@@ -59,23 +56,6 @@ async def test_what_calls_cost_is_in_the_access_and_ends_them() -> None:
         assert await rig.use() == (2, 3, 5)
         statuses = [(await rig.guest.get()).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
-
-
-async def test_calls_that_the_store_did_not_take_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    change, failed = Accesses.change, list[object]()
-
-    async def fails_once(accesses: Accesses, *change_of: Any) -> None:
-        if not failed:
-            failed.append(change_of)
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE)
-        await change(accesses, *change_of)
-
-    async with rigged(limits=Limits(calls=2)) as rig:
-        monkeypatch.setattr(guest, "POLL_SECONDS", 0)
-        monkeypatch.setattr(Accesses, "change", fails_once)
-        await rig.guest.get()
-        await until(lambda: bool(failed))
-        assert [(await rig.guest.get()).status_code for _ in range(2)] == [200, 429]
 
 
 async def test_calls_at_one_time_have_a_bound() -> None:

@@ -66,6 +66,7 @@ async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(
             rig.api.answer = silent
             waits = asyncio.create_task(Guest(path).get())
             await until(lambda: len(rig.api.received) == 2)
+        assert {line.status for line in rig.trail if line.code == "broker.withdrawn"} == {200, 0}
         assert await is_cut(parts)
         await opened.__aexit__(None, None, None)
         with pytest.raises(httpx.RemoteProtocolError):

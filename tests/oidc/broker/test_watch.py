@@ -8,7 +8,7 @@ import pytest
 
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Access, Limits, Refused, Use
-from fastapi_oidc.broker.calls import Call
+from fastapi_oidc.broker.calls import REFUSAL_SECONDS, Call
 from fastapi_oidc.broker.guest import POLL_SECONDS, STORE_SECONDS, GuestApp
 from tests.oidc.virtual_time import VirtualTimeLoop
 
@@ -58,14 +58,17 @@ class Sleeping(GuestApp):
     """Each call takes a time."""
 
     length: float
+    is_read = True
 
     async def _pass_on(self, call: Call) -> None:
+        call._is_read = self.is_read
         await asyncio.sleep(self.length)
 
-    async def call(self) -> float:
+    async def call(self, receive: Any = None, send: Any = None) -> float:
         """How long a call goes on."""
         began = (loop := asyncio.get_running_loop()).time()
-        await self({"type": "http", "headers": []}, None, _nowhere)  # type: ignore[arg-type]
+        asgi = receive or _never, send or _nowhere
+        await self({"type": "http", "headers": []}, *asgi)  # type: ignore[arg-type]
         return loop.time() - began
 
 
@@ -73,11 +76,15 @@ async def _nowhere(_: object) -> None:
     pass
 
 
+async def _never(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
 class Silent(Store):
     """Never responds."""
 
     async def judge(self, *_: object) -> None:
-        await asyncio.Event().wait()
+        await _never()
 
 
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.999, 5.5])
@@ -127,3 +134,44 @@ def test_each_call_is_told_its_own_reason(run: Run) -> None:
 
     run(reasons())
     assert store.told == [Code.BROKER_WITHDRAWN, Code.BROKER_TIMEOUT]
+
+
+def test_a_server_is_asked_once_for_more_of_a_guest_until_its_call_ends(run: Run) -> None:
+    told = list[str]()
+
+    async def receive() -> None:
+        told.append("asked")
+        try:
+            await _never()
+        finally:
+            told.append("ended")
+
+    async def calls() -> None:
+        app = Store().app(9)
+        app.is_read = False  # a body, of which nothing is taken
+        await app.call(receive)
+        assert not told
+        app.is_read = True
+        await app.call(receive)
+        await asyncio.sleep(0)
+        assert told == ["asked", "ended"]
+        app.length = 0.1
+        await app.call(receive)
+
+    run(calls())
+    assert told == ["asked", "ended"]
+
+
+def test_what_a_call_has_cost_is_stored_also_after_its_watch_has_failed(run: Run) -> None:
+    store = Store(DOWN, until=1.5)
+
+    async def fails() -> None:
+        await store.app(9).call()
+        await asyncio.sleep(POLL_SECONDS + 0.1)
+
+    run(fails())
+    assert [each.calls for each in store.recorded] == [1]
+
+
+def test_a_refusal_that_is_not_read_ends(run: Run) -> None:
+    assert run(Store().app(9, concurrent=0).call(send=_never)) == REFUSAL_SECONDS
