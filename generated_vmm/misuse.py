@@ -47,7 +47,7 @@ def require_list(option: str, value: object, needed: str) -> None:
 
 def require_replaced(name: str, path: object) -> None:
     """Raises ValueError for a path with the ~ of a home, which only shells replace."""
-    if isinstance(path, str) and path.startswith("~"):
+    if isinstance(path, str) and path.startswith("~") and "/" in path:
         raise ValueError(f"{name} is {path!r}, and nothing replaces the ~: os.path.expanduser does")
 
 

@@ -80,7 +80,7 @@ def require_socket_path(path: object) -> str:
 _NO_PATHS: Final = {
     re.compile("[a-z+]+://"): "not a URL",
     re.compile("unix:"): "without unix: before it",
-    re.compile("~"): "and nothing replaces the ~ (os.path.expanduser does)",
+    re.compile("~[^/]*/"): "and nothing replaces the ~ (os.path.expanduser does)",
     re.compile(r"(\w[\w.-]*)?:\d+$"): "not an address",
 }
 """How texts begin that are no paths, and what to say of them; `./` makes a path of any text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from generated_vmm.transport.calls import warn_caller
 _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """The paths of calls that each monitor has accepted, with the fields of what may be wrong."""
 
+_TURN = threading.Lock()
 _DISKS = ("/drives/", "/pmem/")
 _READ = (*_DISKS, "/network-interfaces/", "/boot-source", "/actions")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
@@ -45,12 +47,15 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
 
 
 def note_loaded(configuration: bytes, owner: Owner) -> list[dict[str, Any]]:
-    """Remembers the disks of a snapshot that a monitor has loaded, and returns them."""
-    shown = models.FullVmConfiguration.from_answer(configuration)
+    """Remembers the disks of a snapshot that a monitor has loaded, and returns those of files."""
+    try:
+        shown = models.FullVmConfiguration.from_answer(configuration)
+    except ValueError:
+        return []
     drives = {f"/drives/{each.drive_id}": each.model_dump() for each in shown.drives or []}
     memory = {f"/pmem/{each.id}": each.model_dump() for each in shown.pmem or []}
     _ACCEPTED.setdefault(owner, {}).update(drives | memory)
-    return [*drives.values(), *memory.values()]
+    return [each for each in (drives | memory).values() if each.get("path_on_host")]
 
 
 def disks_in(call: Operation[object], owner: Owner) -> list[dict[str, Any]]:
@@ -101,9 +106,17 @@ def mistake_of_format(file: Path, *, is_root: bool) -> str:
     return ""
 
 
-def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner) -> str:
-    """What is wrong with the files of disks; a file system of a network may keep it waiting."""
-    return next(filter(None, (_mistake_of_disk(each, owner) for each in disks)), "")
+def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner, seconds: float) -> str:
+    """What is wrong with the files of disks; a file system of a network may keep it waiting.
+
+    Then it lets no other thread look, which returns after `seconds`.
+    """
+    if not _TURN.acquire(timeout=seconds):
+        return ""
+    try:
+        return next(filter(None, (_mistake_of_disk(each, owner) for each in disks)), "")
+    finally:
+        _TURN.release()
 
 
 def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:

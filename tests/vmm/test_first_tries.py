@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -31,7 +32,9 @@ from generated_vmm.guest import AsyncGuest, Guest, GuestMachineError
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
 from generated_vmm.process import JailedMonitor, MonitorError, MonitorStartError, mistakes
 from generated_vmm.process._async import client
+from generated_vmm.process._sync import client as sync_client
 from generated_vmm.testing import SimulatedMonitor
+from generated_vmm.transport.calls import deadline_after
 from tests.vmm.codegen.descriptions import ROOT
 from tests.vmm.forking import forked
 
@@ -216,10 +219,17 @@ def test_two_guests_that_write_to_one_disk(
         give(second, "link", is_read_only=True)
 
 
+def noting(note: Callable[[object], object]) -> Callable[[float | None], float]:
+    """What notes the seconds of a call when they begin."""
+    return lambda seconds: (note(seconds), deadline_after(seconds))[1]
+
+
 def test_a_snapshot_with_a_disk_that_another_guest_writes_to(
-    simulated: Monitor, folder: Path
+    simulated: Monitor, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "disk").touch()
+    with socket.create_server(str(folder / "vhost"), family=socket.AF_UNIX):
+        simulated.client.drive("a").set(is_root_device=False, socket=str(folder / "vhost"))
     simulated.client.boot(sys.executable, folder / "disk")
     simulated.client.pause()
     files: Any = {"snapshot_path": folder / "state", "mem_file_path": folder / "memory"}
@@ -230,20 +240,36 @@ def test_a_snapshot_with_a_disk_that_another_guest_writes_to(
         second.client.snapshot.load(load)
     assert [warning.filename for warning in caught] == [__file__]
     simulated.stop()
+    limits = list[object]()
     with Monitor(KIND) as last:
-        last.client.snapshot.load(load)
+        monkeypatch.setattr(sync_client, "deadline_after", noting(limits.append))
+        last.client.with_options(timeout=None).snapshot.load(load)
+        assert limits == [None, sync_client.LONGEST_LOOK]
+    assert mistakes.note_loaded(b"[]", unchecked(None)) == []
 
 
 async def test_a_disk_that_does_not_respond_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    returned, looks = threading.Event(), list[bool]()
-    monkeypatch.setattr(mistakes, "regular", lambda _: looks.append(returned.wait(20)))
-    monkeypatch.setattr(client, "LONGEST_LOOK", 0.01)
+    """Nor does it take the time of a call, or more than one thread."""
+    returned, steps = threading.Event(), queue.Queue[object]()
+    note: Callable[[object], object] = steps.put
+    monkeypatch.setattr(mistakes, "regular", lambda _: (note("look"), returned.wait(20)))
+    disk: Any = {"path_on_host": tmp_path / "disk", "is_root_device": False}
     (tmp_path / "disk").touch()
     async with AsyncMonitor(KIND) as monitor:
-        await monitor.client.drive("a").set(path_on_host=tmp_path / "disk", is_root_device=True)
-        assert looks == []
+        monkeypatch.setattr(client, "deadline_after", noting(note))
+        monkeypatch.setattr(client, "LONGEST_LOOK", 20.0)
+        task = asyncio.create_task(monitor.client.drive("a").set(disk))
+        assert await asyncio.to_thread(steps.get) == "look"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        monkeypatch.setattr(client, "LONGEST_LOOK", 0.01)
+        await monitor.client.with_options(timeout=9).drive("b").set(disk)
+        shown = await monitor.client.vm_config.get()
+        assert [drive.drive_id for drive in shown.drives or []] == ["b"]
+        assert [steps.get(), steps.get(), steps.empty()] == [9, 5.0, True]
         returned.set()
 
 
@@ -382,7 +408,8 @@ def test_the_outputs_of_the_parents_monitor(simulated: Monitor) -> None:
 
 
 @pytest.fixture
-def simulated() -> Iterator[Monitor]:
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Monitor]:
+    monkeypatch.setattr(sync_client, "LONGEST_LOOK", 20.0)  # on a host that is busy, too
     with Monitor(KIND) as monitor:
         yield monitor
 
@@ -390,10 +417,8 @@ def simulated() -> Iterator[Monitor]:
 def test_a_field_of_another_name_is_told_the_names() -> None:
     with pytest.raises(ValidationError) as caught:
         unchecked(VmmClient("/no.socket").boot)("/vmlinux", rootfs="/rootfs.ext4")
-    assert (
-        "PartialMachineConfiguration has cpu_template, smt, mem_size_mib"
-        in caught.value.__notes__[0]
-    )
+    said = "PartialMachineConfiguration has cpu_template, smt, mem_size_mib"
+    assert said in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("definition", [{}, FullVmConfiguration(), "web"])
@@ -422,14 +447,9 @@ print(*sorted(name for name in sys.modules if name.startswith(parts)))
 
 def loaded_by(use: str) -> list[str]:
     """The modules with models and of the async client that a program has after this line."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", LOADED.format(use=use)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [name.removeprefix("generated_vmm.") for name in done.stdout.split()]
+    command = [sys.executable, "-W", "error", "-c", LOADED.format(use=use)]
+    found = subprocess.check_output(command, cwd=ROOT, text=True).split()
+    return [name.removeprefix("generated_vmm.") for name in found]
 
 
 @pytest.mark.parametrize(
@@ -445,8 +465,8 @@ def loaded_by(use: str) -> list[str]:
 def test_what_is_used_is_imported_then(use: str, modules: list[str]) -> None:
     loaded = loaded_by(use)
     assert set(modules) <= set(loaded)
-    assert [name for name in loaded if "_generated" in name] == [
-        name for name in modules if "_generated" in name
+    assert [one for one in loaded if "_generated" in one] == [
+        one for one in modules if "_generated" in one
     ]
 
 

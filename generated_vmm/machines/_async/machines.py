@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +127,7 @@ class AsyncMachines(Context, Told):
         """
         control, store = self._control, self._store
         control.take()
+        control.reconciled_at = math.inf
         with suppress(MachineError):  # tried again by the next call
             if not self._is_tidy:
                 await in_thread(store.tidy_snapshots)

@@ -37,7 +37,8 @@ class Control:
         self._reports: list[Report] = []
         self._lock: int | None = None
         self._is_closed = self._is_forked = self._is_advised = False
-        self._reconciled_at = -math.inf
+        self.reconciled_at = -math.inf
+        """When `reconcile` was called last; infinite while it runs."""
         self._turn = threading.RLock()  # so that nothing begins after the last end
         start_over_in_children(self)
 
@@ -89,7 +90,6 @@ class Control:
             self._is_closed = True
         for held in list(self._held.values()):
             look = object()
-            self.advise(held)
             try:
                 if self._is_free(held, look):
                     held.let_go()
@@ -167,11 +167,14 @@ class Control:
 
     def advise(self, held: Held, *, starts: bool = False) -> None:
         """Logs once that nobody reconciles a machine that starts, or that this process has."""
-        record, passed = self.store.machines.readable(held.id), monotonic() - self._reconciled_at
-        if record is None or not (starts or held.monitor) or passed < LONGEST_UNRECONCILED:
+        passed = monotonic() - self.reconciled_at
+        is_first, has_one = passed == math.inf, held.monitor is not None
+        is_due = passed >= LONGEST_UNRECONCILED and (starts or (has_one and not is_first))
+        if not is_due or self._is_advised:
             return
-        restarts, is_first = record.definition.restart != "never", passed == math.inf
-        if (restarts or (record.definition.autostart and is_first)) and not self._is_advised:
+        if (record := self.store.machines.readable(held.id)) is None:
+            return
+        if record.definition.restart != "never" or (record.definition.autostart and is_first):
             self._is_advised = True
             logger.warning("autostart and restart need reconcile(): at first, then every second")
 
@@ -181,5 +184,5 @@ class Control:
 
     def told(self) -> list[Report]:
         """The reports since the last call, which is one of `reconcile`."""
-        self._reconciled_at = monotonic()
+        self.reconciled_at = monotonic()
         return [self._reports.pop(0) for _ in range(len(self._reports))]

@@ -18,15 +18,24 @@ from generated_vmm.transport.calls import deadline_after
 Result = TypeVar("Result")
 
 
-async def wait_for(
+async def comes_true(
     changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
-) -> None:
-    """Waits until a condition is true. Raises TimeoutError if it is not in time."""
+) -> bool:
+    """Waits until a condition is true; false if it is not in time."""
     wakeup, deadline = Wakeup(), deadline_after(seconds)
     with changing.listening(wakeup):
         while not is_true():
             if time.monotonic() >= deadline or not await wakeup.wait(deadline):
-                raise TimeoutError
+                return False
+    return True
+
+
+async def wait_for(
+    changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
+) -> None:
+    """Waits until a condition is true. Raises TimeoutError if it is not in time."""
+    if not await comes_true(changing, is_true, seconds):
+        raise TimeoutError
 
 
 async def until(
@@ -35,22 +44,33 @@ async def until(
     """Waits as `wait_for`; the first interruption in the meantime is raised afterwards."""
     deadline = deadline_after(seconds)
     try:
-        await wait_for(changing, is_true, seconds)
-    except TimeoutError:
-        raise
+        is_in_time = await comes_true(changing, is_true, seconds)
     except Interruption:
         while not is_true() and time.monotonic() < deadline:
             # others may come, perhaps at every turn of the event loop
             with contextlib.suppress(Interruption):
-                await wait_for(changing, is_true, deadline - time.monotonic())
+                await comes_true(changing, is_true, deadline - time.monotonic())
         raise
+    if not is_in_time:
+        raise TimeoutError
 
 
-async def in_own_thread(call: Callable[[], Result], seconds: float | None = None) -> Result:
-    """The result of a call in another thread; an interruption is raised once it has ended.
+async def in_time(call: Callable[[], Result], seconds: float) -> Result | None:
+    """The result of a call in another thread, if one comes in time; an interruption ends the wait.
 
-    Raises TimeoutError if it has not ended within `seconds`.
+    The call may go on.
     """
+    work, changing = Future[Result](), Broadcast()
+    try:
+        start_new_thread(_carry_out, (call, work, changing))
+    except RuntimeError:  # no thread can be started
+        return None
+    has_ended = await comes_true(changing, work.done, seconds)
+    return work.result() if has_ended and not work.exception() else None
+
+
+async def in_own_thread(call: Callable[[], Result]) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended."""
     work: Future[Result] = Future()
     changing = Broadcast()
     try:
@@ -60,7 +80,7 @@ async def in_own_thread(call: Callable[[], Result], seconds: float | None = None
             work.cancel()
             await until(changing, work.done)
             raise
-        await until(changing, work.done, seconds)
+        await until(changing, work.done)
         return work.result()
     finally:
         del work  # this frame is one of its error's

@@ -15,7 +15,7 @@ from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
-from generated_vmm.process._sync.waiting import in_own_thread, wait_for
+from generated_vmm.process._sync.waiting import comes_true, in_time
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
@@ -30,7 +30,7 @@ from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
-LONGEST_LOOK = 2.0  # seconds for the files of disks, which may be on a server that has gone
+LONGEST_LOOK = 0.5  # seconds for the files of disks, which may be on a server that has gone
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 IN_JAIL = {
     "No such file": "{} does not exist: paths are those inside of the jail, as "
@@ -44,8 +44,7 @@ def note_socket(owner: Owner, deadline: float) -> None:
     """Waits until the keeper has noted what the monitor has bound; it does so at the end too."""
     has_noted = partial(owner.has_noted, owner.noted)
     owner.say("bound")
-    with contextlib.suppress(TimeoutError):
-        wait_for(owner, has_noted, max(0.0, deadline - time.monotonic()))
+    comes_true(owner, has_noted, max(0.0, deadline - time.monotonic()))
 
 
 class MonitorChannel(UnixChannel):
@@ -56,10 +55,11 @@ class MonitorChannel(UnixChannel):
         self._owner = owner
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The response to the operation within `timeout` seconds."""
-        deadline, owner = deadline_after(seconds), self._owner
+        """The response to the operation within `seconds`, after a look at its disk."""
+        owner = self._owner
         mistakes.tell(operation, mistakes.mistake_in(operation, owner))
         self._look_at(operation, mistakes.disks_in(operation, owner))
+        deadline = deadline_after(seconds)
         if binds := operation.path in BINDING:
             owner.say("binding")
         answer = self._exchange(operation, deadline)
@@ -67,26 +67,31 @@ class MonitorChannel(UnixChannel):
         if binds:
             note_socket(owner, deadline)
         if operation.path == "/snapshot/load" and answer.status_code < 300:
-            with contextlib.suppress(CallFailed, MonitorError, ValueError):  # the next call tells
-                shown = self._exchange(operations.get_export_vm_config(), deadline)
-                self._look_at(operation, mistakes.note_loaded(shown.content, owner))
+            self._look_at(operation, self._loaded())
         return answer
 
     def _exchange(self, operation: Operation[object], deadline: float) -> HttpAnswer:
         try:
             return super().exchange(operation, deadline - time.monotonic())
         except CallFailed as failed:
-            if failed.kind is VmmConnectionError and not failed.permanent:
-                with contextlib.suppress(TimeoutError):
-                    wait_for(self._owner, self._owner.is_over, LONGEST_END)
-                    raise self._owner.exited() from failed.__cause__
+            is_lost = failed.kind is VmmConnectionError and not failed.permanent
+            if is_lost and comes_true(self._owner, self._owner.is_over, LONGEST_END):
+                raise self._owner.exited() from failed.__cause__
             raise
 
     def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
-        look = partial(mistakes.mistake_of_disks, disks, self._owner)
-        with contextlib.suppress(TimeoutError, RuntimeError):  # no thread can be started
-            mistakes.tell(operation, in_own_thread(look, LONGEST_LOOK) if disks else "")
+        if disks:
+            look = partial(mistakes.mistake_of_disks, disks, self._owner, LONGEST_LOOK)
+            mistakes.tell(operation, in_time(look, LONGEST_LOOK) or "")
+
+    def _loaded(self) -> list[dict[str, Any]]:
+        """The disks of the snapshot that was loaded, if the monitor shows them in time."""
+        with contextlib.suppress(CallFailed, MonitorError):  # the next call raises it
+            deadline = deadline_after(LONGEST_LOOK)
+            shown = self._exchange(operations.get_export_vm_config(), deadline)
+            return mistakes.note_loaded(shown.content, self._owner)
+        return []
 
 
 class MonitorClient(VmmClient):

@@ -191,6 +191,7 @@ def test_what_is_no_path_of_a_socket(
         kind(path)
 
 
-@pytest.mark.parametrize("path", ["vm:1/x.sock", "./unix:x", "a~"])
+@pytest.mark.parametrize("path", ["vm:1/x.sock", "./unix:x", "a~/x", "~x"])
 def test_a_path_may_have_any_characters(path: str) -> None:
     assert repr(VmmClient(path)) == f"VmmClient({path!r}, timeout=5.0)"
+    assert Drive(drive_id="a", is_root_device=True, path_on_host=path).path_on_host == path

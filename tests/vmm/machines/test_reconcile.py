@@ -41,7 +41,7 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert web.end == report.end
 
 
-@pytest.mark.parametrize("moment", ["start", "state", "close"])
+@pytest.mark.parametrize("moment", ["start", "state"])
 def test_a_restart_that_nobody_would_notice_is_logged_once(
     machines: Machines, web: Machine, moment: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_restart_that_nobody_would_notice_is_logged_once(
         assert web.state() == "Running"
     assert caplog.messages == []
     monkeypatch.setattr(control, "monotonic", lambda: 80.0)
-    acts: dict[str, Any] = {"start": web.start, "state": web.state, "close": machines.close}
+    acts: dict[str, Any] = {"start": web.start, "state": web.state}
     for _ in range(2):
         acts[moment]()
         if moment == "start":
@@ -144,14 +144,13 @@ def test_a_warning_that_is_an_error_fails_one_start_and_no_other(
 
 
 def test_after_a_restart_of_the_host_machines_start_in_their_order(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = {"last": 3, "first": 1, "second": 2}
     with machines_in(folder) as machines:
         told(machines)
         for name, order in orders.items():
-            made = definition(folder).replace(autostart=True, order=order)
-            machines.create(name, made)
+            machines.create(name, definition(folder).replace(autostart=True, order=order))
         other = machines.create("other", definition(folder))
         for machine in machines.all():
             if machine.name != "second":  # autostart does not ask what ran before
@@ -162,6 +161,7 @@ def test_after_a_restart_of_the_host_machines_start_in_their_order(
     restart_host(folder, monkeypatch)
     with machines_in(folder) as machines:
         found = told(machines)
+        assert caplog.messages == []
         assert [name for what, name in found if what == "started"] == ["first", "second", "last"]
         ended = {name for what, name in found if what in ("ended", "lost")}
         assert ended == {"first", "last", "other"}

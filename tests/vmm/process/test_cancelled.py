@@ -220,8 +220,13 @@ async def test_a_wait_that_is_cancelled_again_and_again_waits_no_longer_than_its
     """A scope of anyio cancels a task at every turn of its event loop."""
     with anyio.CancelScope() as scope:
         scope.cancel()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(asyncio.CancelledError):
             await until(Broadcast(), lambda: False, 0.2)
+    task = asyncio.create_task(until(Broadcast(), lambda: False, 0.01))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_a_thread_has_ended_whenever_its_caller_is_cancelled_again() -> None:
