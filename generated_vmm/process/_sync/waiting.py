@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from _thread import start_new_thread
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Self, TypeVar
 
 from generated_vmm.concurrency._sync import Interruption, Wakeup
-from generated_vmm.process.broadcast import Broadcast
+from generated_vmm.process.broadcast import Broadcast, Work
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.transport.calls import deadline_after
 
@@ -59,41 +57,28 @@ def in_time(call: Callable[[], Result], seconds: float) -> Result | None:
 
     The call may go on.
     """
-    work, changing = Future[Result](), Broadcast()
+    work = Work(call)
     try:
-        start_new_thread(_carry_out, (call, work, changing))
+        work.start()
     except RuntimeError:  # no thread can be started
         return None
-    has_ended = comes_true(changing, work.done, seconds)
-    return work.result() if has_ended and not work.exception() else None
+    if comes_true(work.changing, work.is_over, seconds):
+        with contextlib.suppress(Exception):
+            return work.result()
+    return None
 
 
 def in_own_thread(call: Callable[[], Result]) -> Result:
     """The result of a call in another thread; an interruption is raised once it has ended."""
-    work: Future[Result] = Future()
-    changing = Broadcast()
+    work = Work(call)
     try:
-        try:
-            start_new_thread(_carry_out, (call, work, changing))
-        except BaseException:
-            work.cancel()
-            until(changing, work.done)
-            raise
-        until(changing, work.done)
-        return work.result()
-    finally:
-        del work  # this frame is one of its error's
-
-
-def _carry_out(call: Callable[[], Result], work: Future[Result], changing: Broadcast) -> None:
-    """Carries it out, unless it was cancelled before. Its error refers to no descriptor of it."""
-    if work.set_running_or_notify_cancel():
-        try:
-            work.set_result(call())
-        except BaseException as error:
-            work.set_exception(error)
-        changing.notify()
-    del call, work
+        work.start()
+    except BaseException:
+        work.withdraw()
+        until(work.changing, work.is_over)
+        raise
+    until(work.changing, work.is_over)
+    return work.result()
 
 
 class Block(ABC):
