@@ -17,7 +17,9 @@ from fastapi_oidc.broker.route import Network, Route
 from fastapi_oidc.errors import Code
 
 _UNICAST: Final = ip_network("0.0.0.0/0"), ip_network("2000::/3")
-"""All public IPv6 addresses so far. Outside are others that lead to IPv4 (RFC 4291, 6052, 7915)."""
+"""Every IPv4 address, and all public IPv6 addresses so far. Outside are IPv6 addresses that lead to
+IPv4 (RFC 4291, 6052, 7915).
+"""
 
 _NEVER_WORDS: Final = "168.63.129.16/32 192.0.0.0/24 2002::/16 2001::/32 3fff::/20"
 _NEVER: Final = tuple(map(ip_network, _NEVER_WORDS.split()))

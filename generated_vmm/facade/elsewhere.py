@@ -6,6 +6,8 @@ import os
 import re
 from typing import Final
 
+from generated_vmm.misuse import require_replaced
+
 CLIENT: Final = {
     "start start_instance instance_start": 'vm.action("InstanceStart")',
     "stop shutdown": 'vm.action("SendCtrlAltDel"), or Monitor.stop()',
@@ -74,13 +76,13 @@ def require_socket_path(path: object) -> str:
     text = os.fsdecode(path)
     if fault := next((fault for pattern, fault in _NO_PATHS.items() if pattern.match(text)), None):
         raise ValueError(f"socket_path is the path of a unix socket, {fault}: {text!r}")
+    require_replaced("socket_path", text)
     return text
 
 
 _NO_PATHS: Final = {
     re.compile("[a-z+]+://"): "not a URL",
     re.compile("unix:"): "without unix: before it",
-    re.compile("~[^/]*/"): "and nothing replaces the ~ (os.path.expanduser does)",
     re.compile(r"(\w[\w.-]*)?:\d+$"): "not an address",
 }
 """How texts begin that are no paths, and what to say of them; `./` makes a path of any text."""
