@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import Sequence
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 
@@ -24,18 +22,6 @@ _DIFFERENT_BYTES = 9
 """Fewer are a repeated word: 32 random bytes as hexadecimal digits have more."""
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
-
-CACHED_SECONDS: Final = 60
-"""Seconds for which the content of a sealed text is cached."""
-
-CACHED_TEXTS: Final = 1000
-"""Maximum number of sealed texts that are known; the oldest ones are evicted."""
-
-LARGEST_CACHED_TEXT: Final = 12 * 1024
-"""Maximum size, in bytes, of a cached text with its content; larger ones are not cached."""
-
-Sealed = TypeVar("Sealed", bound=Hashable)
-Opened = TypeVar("Opened")
 
 
 class KeyRing:
@@ -98,33 +84,6 @@ class Sealer:
             except (InvalidTag, ValueError):
                 continue
         raise SessionError(Code.SESSION_SEAL_BROKEN, "no key opens this")
-
-
-class DecryptionCache(Generic[Sealed, Opened]):
-    """Opens sealed texts with `read`, and caches the content of a text that is opened again.
-
-    A page makes its requests within seconds, all with the same cookie. The result depends on the
-    text and the key only, so it can be cached; whether the session has ended is checked for every
-    request. `read` returns an immutable value and its size in bytes.
-    """
-
-    def __init__(self, read: Callable[[Sealed], tuple[Opened, int]], *, clock: Clock) -> None:
-        self._read, self._clock = read, clock
-        # By the hash of the text, which is all that a text leaves that is opened once.
-        self._known: TTLCache[int, tuple[Sealed, Opened] | None]
-        self._known = TTLCache(clock, max_entries=CACHED_TEXTS)
-
-    def open(self, sealed: Sealed) -> Opened:
-        """The content of `sealed`; raises what `read` raises."""
-        text_hash = hash(sealed)
-        known = self._known.get(text_hash)
-        if known is not None and known[0] == sealed:
-            return known[1]
-        opened, size = self._read(sealed)
-        is_cached = size <= LARGEST_CACHED_TEXT and text_hash in self._known
-        expires_at = self._clock.now() + CACHED_SECONDS
-        self._known.set(text_hash, (sealed, opened) if is_cached else None, expires_at=expires_at)
-        return opened
 
 
 def sealed_length(plaintext_length: int) -> int:

@@ -12,22 +12,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import from_json, to_json
 
-from fastapi_oidc.clock import STOPWATCH
+from fastapi_oidc.clock import STOPWATCH, TTLCache
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import (
     SEALING,
     AnySession,
-    Claims,
     OIDCSession,
-    StandardIdentity,
     reading_back,
 )
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.sealing import DecryptionCache, Sealer, sealed_length
+from fastapi_oidc.session.sealing import Sealer, sealed_length
 
 _JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
 _JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in base64
@@ -45,13 +42,11 @@ class SessionCodec:
         try:
             with reading_back():
                 adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
-                of_identity = TypeAdapter(identity_type)
         except PydanticUserError as error:
             raise misconfigured(
                 f"pydantic cannot read an identity of {identity_type!r}: {error.message}"
             ) from None
         self._read: Callable[[bytes], AnySession] = adapter.validator.validate_json
-        self.read_identity: Callable[[bytes], Any] = of_identity.validator.validate_json
 
     def encode(self, session: AnySession) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
@@ -123,6 +118,16 @@ def _malformed(error: ValidationError) -> SessionError:
 DEFAULT_MAX_COOKIE_SIZE: Final = 3800
 MAXIMUM_PLAINTEXT_BYTES: Final = 65_536
 SECRET_BYTES: Final = 32
+
+CACHED_SECONDS: Final = 60
+"""Seconds for which the content of a cookie is cached."""
+
+CACHED_COOKIES: Final = 1000
+"""Maximum number of cookies whose content is cached; the oldest ones are evicted."""
+
+LARGEST_CACHED: Final = 8 * 1024
+"""Maximum size, in bytes, of a content that is cached."""
+
 # The first byte of a deflated session; one that is not deflated begins like JSON.
 _DEFLATED, _DEFLATED_UNPACKED = b"d", b"j"
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
@@ -169,51 +174,6 @@ class Copy(NamedTuple):
         return f"Copy(id={self.id!r}, epoch={self.epoch})"
 
 
-class _Content:
-    """An encoded session, which each reader gets with claims and an identity of its own.
-
-    Readers share the parts that nobody can change. A session that was read once stays as bytes,
-    which take a third of the memory. Threads may share a content.
-    """
-
-    __slots__ = ("_codec", "_encoded", "_shared", "_was_read")
-
-    def __init__(self, codec: SessionCodec, encoded: bytes) -> None:
-        self._codec, self._encoded, self._was_read = codec, encoded, False
-        self._shared: tuple[Copy, bytes, list[tuple[str, Any]]] | None = None
-
-    def read(self) -> Copy:
-        """The content; raises SessionError (session.malformed)."""
-        if self._shared is None:
-            session = self._codec.decode(self._encoded)
-            generation, ends = session.generation, session.last_end
-            copy = Copy(session.id, keys_of(session), generation, ends, session)
-            if not self._was_read:
-                self._was_read = True
-                return copy
-            is_shared = type(session.identity) is StandardIdentity  # which nobody can change
-            identity = b"" if is_shared else to_json(from_json(self._encoded)["identity"])
-            claims = session.claims.items()
-            changeable = [(name, each) for name, each in claims if isinstance(each, dict | list)]
-            self._shared = copy, identity, changeable
-        (id, keys, epoch, ends, shared, _), identity, changeable = self._shared
-        assert shared is not None
-        own = shared.__copy__()
-        if changeable:
-            changed = {name: _own(value) for name, value in changeable}
-            own.__dict__["claims"] = Claims(shared.claims | changed)
-        if identity:
-            own.__dict__["identity"] = self._codec.read_identity(identity)
-        return Copy(id, keys, epoch, ends, own)
-
-
-def _own(value: Any) -> Any:
-    """A copy of JSON that shares no mutable part with it."""
-    if isinstance(value, list):
-        return [_own(each) for each in value]
-    return {name: _own(each) for name, each in value.items()} if isinstance(value, dict) else value
-
-
 class SessionCookie:
     """The sealed session: the cookie of an application without a session store."""
 
@@ -227,7 +187,9 @@ class SessionCookie:
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        self._contents = DecryptionCache(self._content_of, clock=STOPWATCH)
+        # Nobody's clock sets this one back.
+        self._plaintexts: TTLCache[str, bytes]
+        self._plaintexts = TTLCache(STOPWATCH, max_entries=CACHED_COOKIES)
 
     def seal(self, session: AnySession, content: bytes, epoch: int, secret: bytes) -> str:
         """The value for `session`, which `content` encodes; raises CookieTooLarge."""
@@ -240,7 +202,8 @@ class SessionCookie:
 
     def open(self, value: str) -> Copy:
         """The content; raises SessionError (session.seal_broken, session.malformed)."""
-        return self._contents.open(value).read()
+        session = self._codec.decode(self._plaintext_of(value))
+        return Copy(session.id, keys_of(session), session.generation, session.last_end, session)
 
     def leads_to(self, copy: Copy, session: AnySession, epoch: int) -> bool:
         """Whether a browser with `copy` needs no other cookie: each state needs another one."""
@@ -252,13 +215,23 @@ class SessionCookie:
             session.last_seen_at or 0,
         )
 
-    def _content_of(self, value: str) -> tuple[_Content, int]:
+    def _plaintext_of(self, value: str) -> bytes:
+        """The encoded session, which is cached: a page makes its requests with one cookie.
+
+        It depends on the value and the key alone. What a session may do is checked each time.
+        """
+        known = self._plaintexts.get(value)
+        if known is not None:
+            return known
         plaintext = self._sealer.open(value, name=self._name)
         if plaintext.startswith(_DEFLATED):
             plaintext = _inflated(plaintext[len(_DEFLATED) :])
         elif plaintext.startswith(_DEFLATED_UNPACKED):
             plaintext = pack_jwts(_inflated(plaintext[len(_DEFLATED_UNPACKED) :]))
-        return _Content(self._codec, plaintext), len(value) + len(plaintext)
+        if len(plaintext) <= LARGEST_CACHED:
+            expires_at = STOPWATCH.now() + CACHED_SECONDS
+            self._plaintexts.set(value, plaintext, expires_at=expires_at)
+        return plaintext
 
 
 class ReferenceCookie:

@@ -1,23 +1,15 @@
 import base64
 import secrets
-from collections import Counter
 
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session import session_cookie
 from fastapi_oidc.session.sealing import (
-    CACHED_SECONDS,
-    CACHED_TEXTS,
-    LARGEST_CACHED_TEXT,
     MAXIMUM_SEALED_LENGTH,
-    DecryptionCache,
     KeyRing,
     Sealer,
 )
-from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import OLD_SECRET, SECRET
-from tests.oidc.world import signed_in_world
 
 SEALER = KeyRing([SECRET]).sealer("session")
 
@@ -93,70 +85,3 @@ def test_what_is_longer_than_any_cookie_is_refused() -> None:
 
 def test_no_secret_is_in_repr() -> None:
     assert SECRET not in repr(KeyRing([SECRET])) + repr(SEALER) + repr(vars(SEALER))
-
-
-class Reads:
-    """Counts how often each text is read; `size` is the size of a text with its content."""
-
-    def __init__(self, size: int = 100) -> None:
-        self.of: Counter[str] = Counter()
-        self._size = size
-
-    def __call__(self, text: str) -> tuple[str, int]:
-        self.of[text] += 1
-        return text.upper(), self._size
-
-
-def test_a_text_that_is_opened_again_is_cached_for_a_minute(moving: MovableClock) -> None:
-    cache = DecryptionCache(reads := Reads(), clock=moving.clock)
-    assert [cache.open("a") for _ in range(4)] == ["A"] * 4
-    assert reads.of["a"] == 2
-    moving.second += CACHED_SECONDS
-    cache.open("a")
-    assert reads.of["a"] == 3
-
-
-def test_a_large_text_is_not_cached(moving: MovableClock) -> None:
-    cache = DecryptionCache(reads := Reads(LARGEST_CACHED_TEXT + 1), clock=moving.clock)
-    for _ in range(4):
-        cache.open("a")
-    assert reads.of["a"] == 4
-
-
-def test_the_oldest_texts_leave_the_cache_and_its_memory(moving: MovableClock) -> None:
-    cache = DecryptionCache(reads := Reads(), clock=moving.clock)
-    texts = [f"text {number}" for number in range(CACHED_TEXTS + 1)]
-    for text in texts:
-        cache.open(text)
-        cache.open(text)
-    reads.of.clear()
-    cache.open(texts[-1])
-    cache.open(texts[0])
-    assert reads.of == {texts[0]: 1}
-    assert len(cache._known) == CACHED_TEXTS
-    moving.second += CACHED_SECONDS
-    others = [f"another {number}" for number in range(CACHED_TEXTS // 3)]
-    for text in others:
-        cache.open(text)
-    assert len(cache._known) == len(others)
-
-
-async def test_a_time_of_day_that_is_set_back_leaves_no_cookie_in_the_cache(
-    moving: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened, open_sealed = list[str](), Sealer.open
-
-    def counted(sealer: Sealer, sealed: str, *, name: str) -> bytes:
-        opened.append(name)
-        return open_sealed(sealer, sealed, name=name)
-
-    monkeypatch.setattr(session_cookie, "STOPWATCH", moving.clock, raising=False)
-    monkeypatch.setattr(Sealer, "open", counted)
-    world, browser = await signed_in_world()
-    for _ in range(3):
-        await browser.get("/me")
-    world.time.advance(-3600)
-    moving.second += CACHED_SECONDS
-    opened.clear()
-    await browser.get("/me")
-    assert opened == [world.oidc.settings.cookie_names().session]

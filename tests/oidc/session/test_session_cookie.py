@@ -12,12 +12,16 @@ from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.encoding import encode_base64url
+from fastapi_oidc.session import session_cookie
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
+    CACHED_COOKIES,
+    CACHED_SECONDS,
     DEFAULT_MAX_COOKIE_SIZE,
+    LARGEST_CACHED,
     MAXIMUM_PLAINTEXT_BYTES,
     CookieTooLarge,
     ReferenceCookie,
@@ -25,6 +29,7 @@ from fastapi_oidc.session.session_cookie import (
     SessionCookie,
     digest_of,
 )
+from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import SECRET, User, a_session
 from tests.oidc.session.keycloak import keycloak_session
 
@@ -175,7 +180,7 @@ def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None
     cookie, session = Cookie(UserModel), a_session(claims={"groups": [{"names": ["reader"]}]})
     session = session.model_copy(update={"identity": UserModel(sub="alice", roles=["reader"])})
     value = cookie.sealed(session)
-    for _ in range(5):  # it is cached at the second time, and parsed no more from the fourth on
+    for _ in range(2):
         copy = cookie.open(value)
         assert copy.session is not None
         assert copy.session == session
@@ -183,6 +188,31 @@ def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None
         copy.session.identity.roles.append("admin")
         groups: Any = copy.session.claims["groups"]
         groups[0]["names"].append("admin")
+
+
+def test_the_content_of_a_cookie_is_cached_for_a_minute_which_no_clock_set_back_prolongs(
+    moving: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, open_sealed = list[str](), Sealer.open
+
+    def counted(sealer: Sealer, sealed: str, *, name: str) -> bytes:
+        opened.append(sealed)
+        return open_sealed(sealer, sealed, name=name)
+
+    monkeypatch.setattr(session_cookie, "STOPWATCH", moving.clock)
+    monkeypatch.setattr(Sealer, "open", counted)
+    cookie, other = Cookie(), a_session(id="another")
+    small, large = cookie.sealed(a_session()), cookie.sealed(a_session_with("x" * LARGEST_CACHED))
+    for value in (small, large, small, large):
+        cookie.open(value)
+    assert (opened.count(small), opened.count(large)) == (1, 2)
+    moving.second += CACHED_SECONDS
+    cookie.open(small)
+    assert opened.count(small) == 2
+    for _ in range(CACHED_COOKIES):
+        cookie.open(cookie.sealed(other))
+    cookie.open(small)
+    assert opened.count(small) == 3
 
 
 def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
