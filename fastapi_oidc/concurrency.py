@@ -84,15 +84,13 @@ class TimeLimit:
     """Like `asyncio.timeout`, but a stall of the event loop counts as an eighth of it at most.
 
     In a process without processor time everything that waits would give up at once, although the
-    responses have arrived, and would ask again. With `progress` the time begins anew whenever its
-    result has changed.
+    responses have arrived, and would ask again.
     """
 
-    __slots__ = ("_left", "_limit", "_progress", "_seen", "_share", "_timer")
+    __slots__ = ("_left", "_limit", "_share", "_timer")
 
-    def __init__(self, seconds: float, progress: Callable[[], object] | None = None) -> None:
+    def __init__(self, seconds: float) -> None:
         self._share, self._left = seconds / STALLS, STALLS
-        self._progress, self._seen = progress, progress and progress()
         self._limit = asyncio.timeout(None)
 
     async def __aenter__(self) -> None:
@@ -112,8 +110,7 @@ class TimeLimit:
         self._timer = asyncio.get_running_loop().call_later(self._share, self._count)
 
     def _count(self) -> None:
-        seen, self._seen = self._seen, self._progress and self._progress()
-        self._left = self._left - 1 if self._seen == seen else STALLS
+        self._left -= 1
         if self._left:
             self._wait()
         else:

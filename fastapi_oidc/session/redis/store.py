@@ -1,13 +1,12 @@
-"""The store on Redis: clients, and a pause after a failure."""
+"""The store on Redis: its clients, and a Redis that does not respond."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
@@ -21,58 +20,9 @@ from fastapi_oidc.concurrency import PerLoop, TimeLimit
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Place, Store, Stored, ask_store
 
-PROBE_SECONDS: Final = 1.0
-"""Time limit of the first probe, in seconds; it doubles with each further probe."""
-
-PROBE_PAUSE: Final = 1.0
-"""Seconds between two probes, in which every command fails immediately."""
-
 
 class RedisUnresponsiveError(TimeoutError):
-    """The command was not sent: Redis has not responded, and the next probe is not due."""
-
-
-class Circuit:
-    """Decides which commands are sent, and the time limit of each.
-
-    While it is closed, every command is sent. It opens when a command has no reply in time: then
-    one command at a time is sent as a probe, PROBE_PAUSE after the previous one, and the others
-    fail immediately. The time limit of probes grows, so a slow Redis is found again. A reply closes
-    it.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self.is_open, self.replies = False, 0
-        self._limit = PROBE_SECONDS
-        self._next_probe = 0.0
-
-    @contextmanager
-    def probe(self, seconds: float) -> Iterator[float]:
-        """The time limit of the command that is sent within the block, at most `seconds`.
-
-        Raises RedisUnresponsiveError if no probe is due.
-        """
-        now = self._clock()
-        if now < self._next_probe:
-            raise RedisUnresponsiveError("it has not responded, and was not asked again")
-        limit = min(seconds, self._limit)
-        self._limit *= 2
-        self._next_probe = now + limit + PROBE_PAUSE
-        try:
-            yield limit
-        finally:
-            self._next_probe = self._clock() + PROBE_PAUSE
-
-    def open(self) -> None:
-        """A command had no reply in time; the next command may be the first probe."""
-        self.is_open = True
-
-    def close(self) -> None:
-        """A command had a reply."""
-        self.is_open = False
-        self.replies += 1
-        self._limit = PROBE_SECONDS
+    """The command was not sent: Redis has not responded to an earlier one."""
 
 
 Client: TypeAlias = Redis | RedisCluster
@@ -123,14 +73,8 @@ DEFAULT_PREFIX: Final = "fastapi_oidc:"
 
 DEFAULT_CONNECTIONS: Final = 50
 
-SLOT_PATIENCE: Final = 6
-"""How many times its time limit a command waits for a connection while Redis replies to others."""
-
 LONG_FAILURE: Final = 0.25
-"""Seconds after which a failed connection opens the circuit."""
-
-LATE: Final = 2.0
-"""Seconds: if a time limit is noticed later than this, the process was paused."""
+"""Seconds after which a failed connection means that Redis is silent."""
 
 # CLUSTERDOWN, a ClusterError, is an error reply, but a part of the cluster is missing.
 _UNREACHED: Final = (RedisConnectionError, RedisClusterException, ClusterError, OSError)
@@ -154,12 +98,55 @@ return {{found, others}}
 Command = Callable[[Any], Awaitable[Any]]
 
 
-class _Reached(NamedTuple):
-    """The client of one event loop, to which its connections belong, and its limits."""
+class _Reached:
+    """The client of one event loop, to which its connections belong.
 
-    client: Client
-    slots: asyncio.Semaphore
-    circuit: Circuit
+    `is_silent`: the last command had no reply in time. Then one command at a time asks Redis, and
+    the others fail at once.
+    """
+
+    def __init__(self, client: Client, connections: int) -> None:
+        self.client, self.slots = client, asyncio.Semaphore(connections)
+        self.is_silent = self._is_asked = False
+        self._replies = 0
+
+    async def reply_to(self, command: Command, seconds: float) -> Any:
+        """The reply within `seconds`, which begin with the wait for a connection."""
+        if not self.is_silent:
+            return await self._send(command, seconds)
+        if self._is_asked:
+            raise RedisUnresponsiveError("it has not responded to an earlier command")
+        self._is_asked = True
+        try:
+            return await self._send(command, seconds)
+        finally:
+            self._is_asked = False
+
+    async def _send(self, command: Command, seconds: float) -> Any:
+        began, replies = time.monotonic(), self._replies
+        try:
+            async with TimeLimit(seconds), self.slots:
+                reply = await command(self.client)
+        except (RedisTimeoutError, TimeoutError):
+            # A process without processor time is slow to read what has arrived.
+            self.is_silent = self._replies == replies
+            raise
+        except _UNREACHED:
+            # redis-py also raises these after a timeout of a new connection or a sentinel.
+            self.is_silent = self.is_silent or time.monotonic() - began >= LONG_FAILURE
+            raise
+        except ResponseError as error:
+            self._replied()
+            # Idle connections may lead to a former master; a cluster's nodes redirect.
+            if isinstance(error, ReadOnlyError) and isinstance(self.client, Redis):
+                await self.client.connection_pool.disconnect(inuse_connections=False)
+            raise
+        self._replied()
+        return reply
+
+    def _replied(self) -> None:
+        self.is_silent = False
+        self._replies += 1
 
 
 class RedisStore(Store):
@@ -171,10 +158,9 @@ class RedisStore(Store):
     store uses half of that client's connections. Raises ConfigurationError (configuration.invalid)
     for another URL.
 
-    Each operation is one command of at most `timeout` seconds. It waits as long for a connection,
-    or up to six times as long while Redis replies to others. It raises SessionError
-    (session.store_unavailable) when Redis is unavailable. After a command without a reply, one
-    probe at a time is sent until Redis replies.
+    Each operation is one command of at most `timeout` seconds, with its wait for a connection. It
+    raises SessionError (session.store_unavailable) when Redis is unavailable. After a command
+    without a reply, one command at a time is sent until Redis replies; the others fail at once.
     """
 
     def __init__(
@@ -243,19 +229,13 @@ class RedisStore(Store):
 
     async def _run(self, command: Command, doing: str) -> Any:
         """The reply to `command`; texts are bytes."""
-        return await ask_store(self._reply_to(command), self._place, doing)
-
-    async def _reply_to(self, command: Command) -> Any:
-        here = self._reached.here()
-        if not here.circuit.is_open:
-            return await _send(here, command, self._timeout)
-        with here.circuit.probe(self._timeout) as seconds:
-            return await _send(here, command, seconds)
+        reply = self._reached.here().reply_to(command, self._timeout)
+        return await ask_store(reply, self._place, doing)
 
     def _reach(self) -> _Reached:
         client = self._client()
         limit = self._max_connections if isinstance(self._given, str) else _share_of(client)
-        return _Reached(client, asyncio.Semaphore(limit), Circuit())
+        return _Reached(client, limit)
 
     def _client(self) -> Client:
         given = self._given
@@ -265,47 +245,6 @@ class RedisStore(Store):
 def _values(found: Sequence[bytes | None]) -> Sequence[bytes]:
     """The values without their times."""
     return [b"" if stored is None else stored[_DIGITS:] for stored in found]
-
-
-async def _send(here: _Reached, command: Command, seconds: float) -> Any:
-    await (_wait_for_slot(here, seconds) if here.slots.locked() else here.slots.acquire())
-    sent, replies = time.monotonic(), here.circuit.replies
-    try:
-        async with TimeLimit(seconds):
-            reply = await command(here.client)
-    except RedisTimeoutError:
-        here.circuit.open()
-        raise
-    except TimeoutError:
-        # Otherwise the process was paused, or is so slow that only others had their reply.
-        if time.monotonic() - sent < seconds + LATE and here.circuit.replies == replies:
-            here.circuit.open()
-        raise
-    except _UNREACHED:
-        # redis-py also raises these after a timeout of a new connection or a sentinel.
-        if time.monotonic() - sent >= LONG_FAILURE:
-            here.circuit.open()
-        raise
-    except ResponseError as error:
-        here.circuit.close()
-        # Idle connections may lead to a former master; a cluster's nodes redirect.
-        if isinstance(error, ReadOnlyError) and isinstance(here.client, Redis):
-            await here.client.connection_pool.disconnect(inuse_connections=False)
-        raise
-    finally:
-        here.slots.release()
-    here.circuit.close()
-    return reply
-
-
-async def _wait_for_slot(here: _Reached, seconds: float) -> None:
-    """Wait for a connection: the queue moves for as long as Redis replies to others."""
-    circuit, slots, was_open = here.circuit, here.slots, here.circuit.is_open
-    async with TimeLimit(SLOT_PATIENCE * seconds), TimeLimit(seconds, lambda: circuit.replies):
-        await slots.acquire()
-    if circuit.is_open and not was_open:
-        slots.release()
-        raise RedisUnresponsiveError("it has not responded to an earlier command")
 
 
 async def _memory_of(client: Any) -> list[Options]:
