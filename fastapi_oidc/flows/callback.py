@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
@@ -27,10 +26,10 @@ from fastapi_oidc.session.rows import Row
 from fastapi_oidc.settings import OIDCSettings
 
 LOGIN_SECONDS: Final = 60
-"""Seconds for which a repeated callback gets the same result."""
+"""Seconds for which a repeated callback gets the session of its login."""
 
-REMEMBERED_LOGINS: Final = 10_000
-"""Maximum number of stored results of callbacks."""
+MOST_UNANSWERED: Final = 10_000
+"""Maximum number of logins that one process remembers because no browser has their response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +78,13 @@ class CodeExchanges:
 
     A code must not be used more than once, and a provider that receives it again may revoke the
     tokens (RFC 6749 4.1.2). A reload of a slow callback sends it again. So an exchange does not
-    belong to a request and is never cancelled. Errors are stored without their traceback, whose
-    frames contain the code and all cookies.
+    belong to a request and is never cancelled. After it the login's row has the result.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._running: SingleFlight[str, LoginOutcome] = SingleFlight()
-        self._outcomes: TTLCache[str, LoginOutcome] = TTLCache(clock, max_entries=REMEMBERED_LOGINS)
+        self._unanswered: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_UNANSWERED)
 
     async def once(
         self,
@@ -95,19 +93,15 @@ class CodeExchanges:
         *,
         seconds: float,
     ) -> LoginOutcome:
-        """The outcome of `exchange` for this callback or an earlier identical one.
+        """The outcome of `exchange`, or of the same callback's that is under way.
 
         Raises ProviderError (provider.timeout) after `seconds`; a reload then gets the outcome.
         """
-        outcome = self._outcomes.get(name)
-        if outcome is not None:
-            return _without_frames(outcome)
 
         async def run() -> LoginOutcome:
             outcome = await exchange()
-            if not (isinstance(outcome, LoginRefused) and outcome.may_be_retried):
-                expires_at = self._clock.now() + LOGIN_SECONDS
-                self._outcomes.set(name, _without_frames(outcome), expires_at=expires_at)
+            if isinstance(outcome, SignedIn) and not outcome.replayed:
+                self._unanswered.set(name, True, expires_at=self._clock.now() + LOGIN_SECONDS)
             return outcome
 
         task = self._running.start(name, run)
@@ -117,14 +111,13 @@ class CodeExchanges:
             raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
         return task.result()
 
+    def is_unanswered(self, name: str) -> bool:
+        """Whether no response has had this login, which this process has made."""
+        return name in self._unanswered
+
     def is_replay(self, name: str) -> bool:
-        """Whether another response has had this login; from now on, one has."""
-        stored = self._outcomes.get(name)
-        if not isinstance(stored, SignedIn):
-            return False
-        replayed = replace(stored, replayed=True)
-        self._outcomes.set(name, replayed, expires_at=self._outcomes.expires_at(name))
-        return stored.replayed
+        """Whether another response may have had this login; from now on, one has."""
+        return self._unanswered.pop(name) is None
 
     async def aclose(self, seconds: float) -> None:
         """Wait up to `seconds` for the exchanges under way: their codes are used up."""
@@ -161,9 +154,8 @@ async def complete_login(
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
         if isinstance(outcome, SignedIn):
-            outcome = await _judged(party, outcome)
-            is_replay = exchanges.is_replay(name) or outcome.replayed
-            outcome = replace(outcome, replayed=is_replay)
+            outcome = await _judged(party, outcome, is_first=exchanges.is_unanswered(name))
+            outcome = replace(outcome, replayed=exchanges.is_replay(name))
         return replace(outcome, changes=used_up)
     except OIDCError as error:
         party.announcer.announce(EventName.LOGIN_REFUSED, error)
@@ -180,16 +172,15 @@ def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
     return began == (settings.issuer, settings.client_id)
 
 
-async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:
+async def _judged(party: RelyingParty, outcome: SignedIn[Any], *, is_first: bool) -> SignedIn[Any]:
     """The outcome for this response; refused if its session has ended since the login.
 
     The request that began the login may have gone away. The first response may follow the step-up
     of another tab: its user has authenticated, too.
     """
-    if outcome.live is None:
-        return outcome
+    assert outcome.live is not None
     copy = outcome.live.copy
-    if not outcome.replayed:
+    if is_first:
         copy = copy._replace(epoch=ANY_EPOCH)
     if copy.session is not None:
         copy = copy._replace(session=copy.session.model_copy(deep=True))
@@ -267,7 +258,7 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
     while not turn.owns(row := await _taken(turn)):
         if row.ended:
             raise ProtocolViolation(
-                Code.AUTHORIZATION_TRANSACTION_MISSING, "another process refused this login"
+                Code.AUTHORIZATION_TRANSACTION_MISSING, "this login was refused before"
             )
         if row.content:
             cookies = {party.sessions.names.session: row.content.decode()}
@@ -300,17 +291,3 @@ async def _taken(turn: Turn) -> Row:
 def _name(transaction: LoginTransaction) -> str:
     """A name of one login that reveals nothing about it."""
     return f"{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
-
-
-def _without_frames(outcome: LoginOutcome) -> LoginOutcome:
-    """`outcome` with a copy of its error that has no traceback.
-
-    An exception of the application that cannot be copied is returned unchanged.
-    """
-    if isinstance(outcome, SignedIn):
-        return outcome
-    try:
-        error = copy(outcome.error)
-        return replace(outcome, error=error)  # type: ignore[arg-type]  # of the same type
-    except Exception:
-        return outcome
