@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeAlias
 
 from fastapi_oidc.concurrency import TimeLimit
@@ -29,7 +28,7 @@ from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_re
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.protocol.refusal import NonceRequired, RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.revocations import keys_of
@@ -279,21 +278,17 @@ async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
 async def _present(run: _Run, turn: Turn) -> TokenAnswer:
     """Send the refresh token, and return the token endpoint's response."""
     tokens, api = run.live.session.tokens, run.api
-    send = partial(
-        run.party.provider.refresh,
+
+    def require_turn() -> None:
+        run.require_running()  # also where the provider has only checked the proof before
+        turn.require_lease()
+
+    body = await run.party.provider.refresh(
         tokens.refresh_token or "",
         key=tokens.proof_key(),
         target=None if api is None else api.parameters(),
-        before_sending=turn.require_lease,
+        before_sending=require_turn,
     )
-    try:
-        body = await send()
-    except NonceRequired:
-        if tokens.dpop_key is None:
-            raise
-        # The provider has only checked the proof, and this process may be shutting down by now.
-        run.require_running()
-        body = await send()
     return TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
 
 

@@ -128,25 +128,13 @@ class Provider:
     ) -> TokenResponse:
         """The tokens for a `grant` (RFC 6749 4), not verified yet.
 
-        With a `key` the tokens are bound to it (RFC 9449 5), and the request is repeated when its
-        proof lacks a nonce: nothing was used up. `before_sending`, which may raise, is called right
-        before the grant is sent.
+        With a `key` the tokens are bound to it (RFC 9449 5). `before_sending`, which may raise, is
+        called right before the grant is sent.
         """
         async with self._call() as metadata:
-            ask = partial(
-                self._post,
-                metadata,
-                "token_endpoint",
-                grant,
-                key=key,
-                before_sending=before_sending,
+            answer = await self._post(
+                metadata, "token_endpoint", grant, key=key, before_sending=before_sending
             )
-            try:
-                answer = await ask()
-            except NonceRequired:
-                if key is None:
-                    raise
-                answer = await ask()
         response = TokenResponse.read(answer.json_body())
         response.require_binding(is_bound=key is not None)
         return response
@@ -162,8 +150,7 @@ class Provider:
         """The JSON with new tokens (OpenID Connect Core 12), to be recorded before it is parsed.
 
         Raises RefusedGrant for an invalid refresh token. With a `key` the tokens are bound to it
-        (RFC 9449 5). Raises NonceRequired when the proof needs a nonce; the next call sends it.
-        `target` requests a token for another API (RFC 8707 2.2).
+        (RFC 9449 5). `target` requests a token for another API (RFC 8707 2.2).
 
         `before_sending`, which may raise, is called when the connection is open, right before the
         token is sent. The response is awaited for up to 60 seconds, because the OP may have used up
@@ -240,13 +227,14 @@ class Provider:
         patience: float | None = None,
         before_sending: Callable[[], None] | None = None,
         is_body_read: bool = True,
+        may_repeat: bool = True,
     ) -> OPResponse:
         """The response to `form`, with an `expected` status, awaited for `patience` seconds.
 
-        With a `key` the request has a proof of it (RFC 9449 5). `before_sending` may raise right
-        before the request is sent. Raises TokenRefused when the OP refuses the request; after
-        NonceRequired the caller may repeat it, and the nonce is then known. Raises other
-        ProviderErrors when a later attempt may succeed.
+        With a `key` the request has a proof of it (RFC 9449 5), and is repeated once if the proof
+        lacks a nonce: nothing was used up (8). `before_sending` may raise right before a request is
+        sent. Raises TokenRefused when the OP refuses the request, and other ProviderErrors when a
+        later attempt may succeed.
         """
         endpoint: str | None = getattr(metadata, endpoint_name)
         if endpoint is None:
@@ -273,8 +261,14 @@ class Provider:
             before_sending=before_sending,
         )
         self._proofs.learn(endpoint, answer.dpop_nonce)
-        if is_body_read or answer.status != HTTPStatus.OK:
-            require_no_refusal(answer)
+        try:
+            if is_body_read or answer.status != HTTPStatus.OK:
+                require_no_refusal(answer)
+        except NonceRequired:
+            if key is None or not may_repeat:
+                raise
+            again = partial(self._post, metadata, endpoint_name, form, *expected, key=key)
+            return await again(patience=patience, before_sending=before_sending, may_repeat=False)
         answer.require_status(*expected or (HTTPStatus.OK,))
         return answer
 
