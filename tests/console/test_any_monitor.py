@@ -14,6 +14,7 @@ from threading import Event
 import pytest
 
 from generated_vmm.operation import Operation
+from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport import AsyncUnixChannel, HttpAnswer
 from tests.console.browser import PATIENCE, Browser, create, do
 from tests.console.running import (
@@ -116,12 +117,13 @@ def test_a_monitor_that_is_killed_while_it_is_asked_is_told_and_heals(
     victim = f"victim-{len(button)}"
     create(alice, victim)
     cookies = dict(alice.cookies)
-    pid = pid_of(host, victim)
-    asked = stopped_when_asked(monkeypatch, pid)
+    monitor = host.machine(victim).monitor
+    assert monitor is not None
+    asked = stopped_when_asked(monkeypatch, monitor)
     with ThreadPoolExecutor(1) as pool:
         pressed = pool.submit(alice.click, button)
         assert asked.wait(PATIENCE)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(monitor.pid, signal.SIGKILL)
         pressed.result(PATIENCE)
     assert f"{victim} Ended" in alice.text
     alice.require(502, "No monitor responds.")
@@ -144,16 +146,16 @@ def test_a_monitor_that_hangs_is_stopped_from_its_page(
     alice.click("Start", sees="hung Running")
 
 
-def stopped_when_asked(monkeypatch: pytest.MonkeyPatch, pid: int) -> Event:
-    """Set as soon as a change is sent to a monitor, which stands still and never answers."""
-    asked, send = Event(), AsyncUnixChannel.exchange
+def stopped_when_asked(monkeypatch: pytest.MonkeyPatch, monitor: AsyncMonitor) -> Event:
+    """Set as soon as a change is sent to the monitor, which stands still and never answers."""
+    asked, send, its = Event(), AsyncUnixChannel.exchange, monitor.client._sender.channel
 
     async def note(
         self: AsyncUnixChannel, operation: Operation[object], seconds: float | None
     ) -> HttpAnswer:
         is_change = operation.method != "GET" and b"FlushMetrics" not in (operation.body or b"")
-        if is_change and not asked.is_set():
-            os.kill(pid, signal.SIGSTOP)
+        if is_change and self is its and not asked.is_set():
+            os.kill(monitor.pid, signal.SIGSTOP)
             asked.set()
         return await send(self, operation, seconds)
 

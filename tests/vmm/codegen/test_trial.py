@@ -78,7 +78,7 @@ def test_the_removals_that_are_announced_need_no_edit() -> None:
 
 # With those shapes, every release whose description is unlike that of the one before.
 DIFFERENT = ("1.10.0", "1.12.0", "1.13.0", "1.15.0")
-# The oldest and the newest: what the console uses of those between is in one of them.
+# The oldest and the newest: what the layers and the console use of those between is in one of them.
 CONSOLES = ("release_1_7", "release_1_17")
 
 

@@ -1,6 +1,7 @@
 """Many generated packages tried at once: one process imports them, and one run of mypy checks them.
 
-Each has a name of its own, with the written half beside it, and some have the console too.
+Each has a name of its own, with the written client beside it; some have all that stands on the
+client too, and the console.
 """
 
 import re
@@ -14,6 +15,7 @@ from codegen.generate import CONFIG, put_together
 from tests.vmm.codegen.descriptions import PROJECT
 
 CONSOLE = PROJECT.root / "examples" / "console"
+ABOVE = ("guest", "machines", "testing")
 # Warnings are errors, and the modules of a console are those that make its forms.
 IMPORT = """
 import importlib, pkgutil, sys
@@ -31,7 +33,10 @@ def faults_of(made: Mapping[str, Path], with_console: Collection[str], folder: P
     """What is wrong with generated packages, by name: the last line of an import, mypy's errors."""
     for name, package in made.items():
         put_together(package, PROJECT.parts, PROJECT.written, folder / f"vmm_{name}")
-        if name in with_console:
+        if name not in with_console:
+            for part in ABOVE:
+                shutil.rmtree(folder / f"vmm_{name}" / part)
+        else:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(CONSOLE, folder / f"console_{name}", ignore=ignored)
         for path in folder.glob(f"*_{name}/**/*.py"):
