@@ -70,6 +70,9 @@ PATIENCE: Final = 180.0
 registrations: no settings allow more.
 """
 
+_USUAL: Final = {"session_lifetime": 1800, "idle_timeout": 300, "max_age": 60}
+"""Seconds; with fewer of them people are seldom served, and another unit may be meant."""
+
 GivenStore: TypeAlias = Store | SessionStore | str
 """A store, an application's own, "memory", or the URL of a Redis, PostgreSQL or SQLite database."""
 
@@ -173,6 +176,8 @@ class Assembly:
     ) -> RelyingParty:
         clock = self._clock or Clock(drift=settings.clock_drift)
         http, network = self._options.get("http"), self.engine.network
+        for setting, usual in _USUAL.items():
+            self.engine.announcer.advise_on_seconds(setting, getattr(settings, setting), usual)
         return RelyingParty(
             settings=settings,
             tenants=settings.tenants(),

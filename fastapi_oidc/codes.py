@@ -180,10 +180,8 @@ _PROVIDER_DOWN = 503, "The sign-in service is not available. Try again shortly."
 _REFUSED = 400, "This sign-in could not be completed."
 _NOT_STEPPED_UP = 403, "The sign-in service did not confirm your sign-in as this site requires."
 _LOGOUT_REFUSED = 400, "The logout request was refused."
-_NOT_SIGNED_IN = 401, "Sign in to continue."
 _UNPROVEN = 401, "The access token was not accepted."
 _STORE_DOWN = 503, "Your session cannot be read right now. Try again shortly."
-_ACCESS_ENDED = 401, "The access has ended."
 
 _BY_AREA: Mapping[str, tuple[int, str]] = {
     "configuration": _MISCONFIGURED,
@@ -197,8 +195,8 @@ _BY_AREA: Mapping[str, tuple[int, str]] = {
     "logout_token": _LOGOUT_REFUSED,
     "access_token": _UNPROVEN,
     "dpop": _UNPROVEN,
-    "session": _NOT_SIGNED_IN,
-    "broker": _ACCESS_ENDED,
+    "session": (401, "Sign in to continue."),
+    "broker": (401, "The access has ended."),
 }
 
 _BY_CODE: Mapping[Code, tuple[int, str]] = {

@@ -12,17 +12,8 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import cast
 
-from fastapi_oidc.codes import ANSWERS, Code
-
-__all__ = [
-    "Code",
-    "ConfigurationError",
-    "OIDCError",
-    "ProtocolViolation",
-    "ProviderError",
-    "SessionError",
-    "misconfigured",
-]
+from fastapi_oidc.codes import ANSWERS
+from fastapi_oidc.codes import Code as Code
 
 
 class OIDCError(Exception):

@@ -121,6 +121,18 @@ class Announcer:
             self._advised.add(setting)
             logging.getLogger("fastapi_oidc.configuration").warning("%s: %s", setting, text)
 
+    def advise_on_seconds(self, setting: str, seconds: int | None, usual: int = 60) -> None:
+        """Log that a duration is below `usual`, or weeks and not whole days: in another unit?
+
+        The default is that of a `max_age`: a login takes about as long.
+        """
+        if seconds and seconds < usual:
+            minutes, days = 60 * seconds, 86_400 * seconds
+            text = f"{seconds} seconds. As many minutes are {minutes} seconds, as many days {days}"
+            self.advise(setting, text)
+        elif seconds and seconds > 14 * 86_400 and seconds % 86_400:
+            self.advise(setting, f"{seconds} seconds, {seconds // 86_400} days. In milliseconds?")
+
 
 def _line(event: Event) -> str:
     """The event as one log line. Values are quoted, so a provider's text cannot forge a line."""

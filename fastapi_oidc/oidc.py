@@ -243,9 +243,6 @@ class OIDC(
         that Python takes for true, such as a method. Raises ConfigurationError when `predicate` is
         not callable.
         """
-        if not callable(predicate):
-            kind = type(predicate).__name__
-            raise misconfigured(f"oidc.require takes a function of the identity, not {kind}")
         return with_predicate(predicate, self._require_auth)
 
     def require_recent(
@@ -269,7 +266,9 @@ class OIDC(
         return self._step_up("require_acr", of_class(values))
 
     def _step_up(self, name: str, step_up: StepUp) -> Guard[OIDCSession[Identity]]:
-        self.registrations.engine.step_ups[step_up] = None
+        engine = self.registrations.engine
+        engine.announcer.advise_on_seconds(f"oidc.{name}", step_up.max_age)
+        engine.step_ups[step_up] = None
         return with_step_up(name, step_up, self._require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:

@@ -64,22 +64,12 @@ PEER_NAMES: Final[Mapping[str, str]] = {
     name: ours for ours, names in _NAMES.items() for name in names.split()
 }
 
-ARGUMENTS: Final = (
-    "resolve_identity",
-    "load_request_data",
-    "identity_type",
-    "before_session_persist",
-    "create_public_session",
-    "session_store",
-    "back_channel_logout_store",
-    "refresh_lock",
-    "downstream_apis",
-    "render_page",
-    "on_event",
-    "http",
-    "transport",
-    "clock",
+_IN_CODE: Final = (
+    "resolve_identity load_request_data identity_type before_session_persist create_public_session "
+    "session_store back_channel_logout_store refresh_lock downstream_apis render_page on_event "
+    "http transport clock"
 )
+ARGUMENTS: Final = tuple(_IN_CODE.split())
 """The arguments of `OIDC` that are no settings."""
 
 _STORES: Final = ("store", "redis", "redis_url", "database_url")

@@ -127,10 +127,12 @@ def _words(values: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _max_age(party: RelyingParty, options: LoginOptions) -> int | None:
-    """The `max_age` of the login; None for a silent login, which only confirms the user."""
-    if options.silent:
-        return None
-    return party.settings.max_age if options.max_age is None else options.max_age
+    """The `max_age` of the login; None for a silent login, which only confirms the user.
+
+    A visitor chooses that of the query, which cannot lift the requirement of the settings.
+    """
+    ages = [] if options.silent else [party.settings.max_age, options.max_age]
+    return min((age for age in ages if age is not None), default=None)
 
 
 def _request(

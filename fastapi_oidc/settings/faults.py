@@ -11,6 +11,9 @@ from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.peer_names import hint_for
 from fastapi_oidc.settings.rules import BrokenRule
 
+_OF_NUMBERS = ("int_", "float_", "greater_", "less_")
+"""How pydantic's faults of numbers begin: each number among the settings has a unit."""
+
 
 def configuration_error(
     error: ValidationError,
@@ -75,5 +78,6 @@ def _said(
         yield from filter(None, [hint_for(option, options)])
     else:
         yield _rule_of(detail).explanation
-        if detail["type"] == "int_type":
-            yield "the number of bytes" if option == "max_cookie_size" else "the number of seconds"
+        if detail["type"].startswith(_OF_NUMBERS):
+            bytes_or_seconds = "bytes" if option == "max_cookie_size" else "seconds (a day: 86400)"
+            yield f"the number of {bytes_or_seconds}"

@@ -25,6 +25,7 @@ from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
+from fastapi_oidc.settings import rules, types
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,
     PREFIX,
@@ -34,35 +35,6 @@ from fastapi_oidc.settings.environment import (
     unread_file,
 )
 from fastapi_oidc.settings.faults import configuration_error
-from fastapi_oidc.settings.rules import (
-    LONGEST_LIFETIME,
-    algorithms_of,
-    authentication_of,
-    require_own_credentials,
-    tenants_of,
-)
-from fastapi_oidc.settings.types import (
-    Algorithms,
-    AllowedTenants,
-    BaseURL,
-    CAFile,
-    CertificateFile,
-    ClientAuthMethod,
-    ClientID,
-    ClientSecret,
-    IdleTimeout,
-    InstanceName,
-    Issuer,
-    Members,
-    Origins,
-    PostLogoutRedirectURI,
-    ReturnPath,
-    Scope,
-    Secret,
-    Secrets,
-    Words,
-    key_ring,
-)
 
 _FROM_ENVIRONMENT: Any = PydanticUndefined
 """Marks a required setting. A type checker takes it for a default: the environment may have it."""
@@ -89,60 +61,60 @@ class OIDCSettings(BaseSettings):
     # This must come first: the validation of other settings reads it.
     allow_insecure_http: bool = False
 
-    issuer: Issuer = Field(default=_FROM_ENVIRONMENT)
+    issuer: types.Issuer = Field(default=_FROM_ENVIRONMENT)
     """The OpenID Provider's issuer identifier, exactly as in its metadata."""
-    allowed_tenants: AllowedTenants = ()
+    allowed_tenants: types.AllowedTenants = ()
     """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
-    client_id: ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
-    client_secret: ClientSecret | None = None
-    client_private_key: Secret | None = None
+    client_id: types.ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
+    client_secret: types.ClientSecret | None = None
+    client_private_key: types.Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
     client_assertion_algorithm: str | None = None
     # This must come after the settings that its validation reads.
-    client_auth_method: ClientAuthMethod = Field(default=None, validate_default=True)
+    client_auth_method: types.ClientAuthMethod = Field(default=None, validate_default=True)
     """None means `client_secret_basic` with a secret and `none` without."""
     client_certificate_key_file: str | None = None
-    client_certificate_file: CertificateFile = None
+    client_certificate_file: types.CertificateFile = None
     """PEM file for mutual TLS (RFC 8705); it has the key, or `client_certificate_key_file` does."""
-    ca_file: CAFile = None
+    ca_file: types.CAFile = None
     """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
-    cookie_secret: Secrets = Field(default=_FROM_ENVIRONMENT)
+    cookie_secret: types.Secrets = Field(default=_FROM_ENVIRONMENT)
     """At least 32 random bytes. With a list, the first secret seals and all of them open."""
-    base_url: BaseURL = Field(default=None, validate_default=True)
+    base_url: types.BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""
-    name: InstanceName = DEFAULT_NAME
+    name: types.InstanceName = DEFAULT_NAME
     """The name of the registration. With it alone, cookies, routes and `request.state.<name>` have
     this name too.
     """
-    trusted_origins: Origins = ()
+    trusted_origins: types.Origins = ()
     """Other origins whose pages may use the session, for websockets and to change something."""
 
-    scope: Scope = ("openid", "profile", "email")
-    extra_params: Members = Field(default_factory=dict)
+    scope: types.Scope = ("openid", "profile", "email")
+    extra_params: types.Members = Field(default_factory=dict)
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
     dpop: bool = False
     """Bind the tokens of each session to the session's own key (RFC 9449)."""
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
-    id_token_signing_algorithms: Algorithms = ("RS256",)
-    userinfo_signing_algorithms: Algorithms | None = None
+    id_token_signing_algorithms: types.Algorithms = ("RS256",)
+    userinfo_signing_algorithms: types.Algorithms | None = None
     """None means those of ID tokens."""
-    trusted_id_token_audiences: Words = ()
+    trusted_id_token_audiences: types.Words = ()
     front_channel_logout: bool = False
     """Mount the front-channel logout route; it needs a store."""
     logout_token_without_exp: bool = False
     """Accept logout tokens without `exp` for two minutes from their `iat`."""
 
-    default_return_path: ReturnPath = "/"
-    post_logout_redirect_uri: PostLogoutRedirectURI = "route"
+    default_return_path: types.ReturnPath = "/"
+    post_logout_redirect_uri: types.PostLogoutRedirectURI = "route"
     """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
-    session_lifetime: int = Field(default=8 * 3600, ge=60, le=LONGEST_LIFETIME)
-    idle_timeout: IdleTimeout = Field(default=None, ge=60)
+    session_lifetime: int = Field(default=8 * 3600, ge=60, le=rules.LONGEST_LIFETIME)
+    idle_timeout: types.IdleTimeout = Field(default=None, ge=60)
     """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
@@ -217,7 +189,7 @@ class OIDCSettings(BaseSettings):
 
         A copy for another issuer must set its own credentials. Raises ConfigurationError.
         """
-        require_own_credentials(vars(self), update or {})
+        rules.require_own_credentials(vars(self), update or {})
         return super().model_copy(update=update, deep=deep).checked()
 
     @property
@@ -227,16 +199,16 @@ class OIDCSettings(BaseSettings):
 
     def algorithms(self) -> frozenset[str]:
         """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7)."""
-        return algorithms_of(self.id_token_signing_algorithms, vars(self))
+        return rules.algorithms_of(self.id_token_signing_algorithms, vars(self))
 
     def userinfo_algorithms(self) -> frozenset[str]:
         """The pinned algorithms of signed UserInfo (Core 5.3.2)."""
         names = self.userinfo_signing_algorithms
-        return self.algorithms() if names is None else algorithms_of(names, vars(self))
+        return self.algorithms() if names is None else rules.algorithms_of(names, vars(self))
 
     def tenants(self) -> Tenants | None:
         """The allowed tenants of a shared `issuer`, None for any other issuer."""
-        return tenants_of(self.allowed_tenants, vars(self))
+        return rules.tenants_of(self.allowed_tenants, vars(self))
 
     def http_options(self) -> HTTPOptions:
         """The options of the connections to the provider; the argument `http` replaces them."""
@@ -248,11 +220,11 @@ class OIDCSettings(BaseSettings):
 
     def authentication(self) -> ClientAuthentication:
         """The client's authentication method (Core 9)."""
-        return authentication_of(self.client_auth_method, vars(self))
+        return rules.authentication_of(self.client_auth_method, vars(self))
 
     def key_ring(self) -> KeyRing:
         """The keys derived from `cookie_secret`."""
-        return key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
+        return types.key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
 
     def cookie_names(self) -> CookieNames:
         """The names of the cookies of a single registration."""

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from itertools import chain
 from types import NoneType
 from typing import Annotated, Any, Final, NoReturn, TypeAlias, Unpack
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, FastAPI
@@ -30,28 +31,8 @@ from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server.server import ResourceServer
 from fastapi_oidc.resource_server.token import AccessToken, Caller, Permission
 from fastapi_oidc.session.model import Identity, OIDCSession
+from fastapi_oidc.web import api_documents, api_options
 from fastapi_oidc.web.access_tokens import Challenger, presented_token
-from fastapi_oidc.web.api_documents import (
-    Documented,
-    documented,
-    metadata_router,
-    protected_resource,
-    refusals,
-    report_introspection,
-    report_missing_metadata,
-    token_scheme,
-)
-from fastapi_oidc.web.api_options import (
-    APIOptions,
-    described,
-    metadata_path,
-    metadata_url,
-    require_scopes,
-    require_secure,
-    resource_of,
-    resource_server,
-    step_up_of,
-)
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.application import endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
@@ -92,7 +73,7 @@ class API(Serving[Identity, Any]):
     - `algorithms`: the accepted algorithms of JWTs; by default those of ID tokens
     - `accept_plain_jwt`: also accept JWTs without the type `at+jwt`
     - `introspect`: introspect each token at the provider (RFC 7662), or with `"opaque"` each token
-      that is no JWT; the response is cached for `introspection_lifetime` seconds (default 60)
+      that is no JWT; the response is cached for `introspection_lifetime` seconds (60; 3600 at most)
     - `introspection_client`: the id and secret of the API's own client for this
     - `dpop_required`: refuse tokens that are not bound to a key (RFC 9449)
     - `client_claim`, `scope_claim`, `roles_claim`: the names of these claims; a tuple is a path
@@ -112,9 +93,9 @@ class API(Serving[Identity, Any]):
         require_auth: RequireAuth[Identity],
         require_csrf: Guard[OIDCSession[Identity]],
         audience: str,
-        **options: Unpack[APIOptions[Identity]],
+        **options: Unpack[api_options.APIOptions[Identity]],
     ) -> None:
-        require_known(self.function, options, APIOptions.__annotations__)
+        require_known(self.function, options, api_options.APIOptions.__annotations__)
         require_kind(f"audience of {self.function}", audience, str)
         for name in ("accept_plain_jwt", "dpop_required"):
             require_kind(f"{name} of {self.function}", options.get(name, False), bool)
@@ -122,28 +103,29 @@ class API(Serving[Identity, Any]):
         self._engine, fixed = registrations.engine, registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
         self._options, self.audience = options, audience
-        self._servers: WeakKeyDictionary[Runtime, ResourceServer]
-        self._servers = WeakKeyDictionary()
-        self.resource = resource_of(audience, options.get("resource"))
+        self._servers: WeakKeyDictionary[Runtime, ResourceServer] = WeakKeyDictionary()
+        self.resource = api_options.resource_of(audience, options.get("resource"))
         self._fixed = None if fixed is None else self._server_of(fixed)
         resolve = options.get("resolve_identity")
         require_takes(f"resolve_identity of {self.function}", resolve, IdentityContext)
         self._application = None if resolve is None else Application(resolve)
-        self.scopes = described(options.get("scopes", {}))
-        url = None if self.resource is None else metadata_url(self.resource)
+        self.scopes = api_options.described(options.get("scopes", {}))
+        url = None if self.resource is None else api_options.metadata_url(self.resource)
         dpop_required = options.get("dpop_required", False)
         self._challenger = Challenger(self._engine.name, url, dpop_required)
         number = len(self._engine.apis) + 1
         issuer = None if fixed is None else fixed.party.settings.issuer
-        model = token_scheme(issuer, self.scopes, options)
-        self._scheme = Documented(f"{self._engine.name}_api{'' if number == 1 else number}", model)
+        model = api_documents.token_scheme(issuer, self.scopes, options)
+        self._scheme = api_documents.Documented(
+            f"{self._engine.name}_api{'' if number == 1 else number}", model
+        )
         self._token: FromAPI[AccessToken] = FromAPI(
             "api.require",
             self._engine,
             AccessToken,
             self.access_token,
             self.scopes,
-            documented("scheme", self._scheme),
+            api_documents.documented("scheme", self._scheme),
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
@@ -162,9 +144,10 @@ class API(Serving[Identity, Any]):
         one of these classes (RFC 9470). The same arguments return the same object. The dependencies
         with arguments depend on `api.require()`. Raises ConfigurationError.
         """
-        require_scopes(scopes, self.scopes)
+        api_options.require_scopes(scopes, self.scopes)
         require_kind("role of api.require", role, str, NoneType)
-        permission = Permission(scopes, role, step_up_of(max_age, acr_values))
+        permission = Permission(scopes, role, api_options.step_up_of(max_age, acr_values))
+        self._engine.announcer.advise_on_seconds("max_age of api.require", max_age)
         if permission not in self._required:
             check = partial(self._check, permission)
             self._required[permission] = Guard(
@@ -182,10 +165,11 @@ class API(Serving[Identity, Any]):
         """
         if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
-        shown = [documented("token", self._scheme)]
+        shown = [api_documents.documented("token", self._scheme)]
         if self._engine.signs_in:
-            auth = Documented(self._require_auth.scheme_name, self._require_auth.model)
-            shown = [documented("cookie", auth), *shown, CSRF_PARAMETER]
+            root = self._require_auth
+            cookie = api_documents.Documented(root.scheme_name, root.model)
+            shown = [api_documents.documented("cookie", cookie), *shown, CSRF_PARAMETER]
         return FromAPI("require_user", self._engine, Caller, self.caller, self.scopes, *shown)
 
     @cached_property
@@ -194,11 +178,11 @@ class API(Serving[Identity, Any]):
 
         Raises ConfigurationError when the API has no `resource`.
         """
-        return metadata_router(metadata_path(self._url), self._metadata)
+        return api_documents.metadata_router(api_options.metadata_path(self._url), self._metadata)
 
     def _metadata(self, request: Request) -> dict[str, object]:
         server = self._server_of(self.registrations.fixed or self._context(request).runtime)
-        return protected_resource(self._url, server, self.scopes, self._options)
+        return api_documents.protected_resource(self._url, server, self.scopes, self._options)
 
     @property
     def _url(self) -> str:
@@ -211,7 +195,7 @@ class API(Serving[Identity, Any]):
     @property
     def responses(self) -> dict[int | str, dict[str, Any]]:
         """The 401 and 403 responses for the API document: `@app.get(..., responses=...)`."""
-        return refusals("access token")
+        return api_documents.refusals("access token")
 
     def protected(
         self,
@@ -232,7 +216,7 @@ class API(Serving[Identity, Any]):
                 "then its scopes; that of an MCP server is server.streamable_http_app()"
             )
         by_tool = scopes_by_tool(tools or {})
-        require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
+        api_options.require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
         return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
@@ -250,7 +234,11 @@ class API(Serving[Identity, Any]):
         """
         require_kind("app of api.mount", app, FastAPI)
         require_kind("path of api.mount", path, str)
-        if metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
+        given, served = urlsplit(self._url).path.rstrip("/"), path.rstrip("/")
+        if not (served.startswith(given) or given.endswith(served)):
+            text = f"its clients look for {self._url}: pass that URL's path, or oidc.api(resource=)"
+            self._engine.announcer.advise(f"api.mount at {path}", text)
+        if api_options.metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))
         guarded = self.protected(server, *scopes, role=role, tools=tools)
@@ -264,7 +252,7 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError.
         """
-        require_scopes(scopes, self.scopes)
+        api_options.require_scopes(scopes, self.scopes)
         context, permission = context_of(connection, self._engine), Permission(scopes, role)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
@@ -323,8 +311,8 @@ class API(Serving[Identity, Any]):
     def _server_of(self, runtime: Runtime) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
         if (server := self._servers.get(runtime)) is None:
-            require_secure(self.resource, runtime.origin)
-            server = resource_server(runtime, self.audience, self._options)
+            api_options.require_secure(self.resource, runtime.origin)
+            server = api_options.resource_server(runtime, self.audience, self._options)
             self._servers[runtime] = server
         return server
 
@@ -341,10 +329,10 @@ class API(Serving[Identity, Any]):
 
     def look(self, is_served: Callable[[str], bool]) -> None:
         """Log what can never work, at startup with the served paths: a route or endpoint."""
-        if self.resource is not None and not is_served(metadata_path(self.resource)):
-            report_missing_metadata(self.resource)
+        if self.resource is not None and not is_served(api_options.metadata_path(self.resource)):
+            api_documents.report_missing_metadata(self.resource)
         if self._fixed is not None and self._fixed.introspections is not None:
-            looking = report_introspection(self.audience, self._fixed.introspections)
+            looking = api_documents.report_introspection(self.audience, self._fixed.introspections)
             self._looking = asyncio.create_task(looking)
 
     async def stop_looking(self) -> None:

@@ -112,8 +112,8 @@ def _introspections(runtime: Runtime, options: APIOptions[Any]) -> Introspection
     party, client = runtime.party, options.get("introspection_client")
     if chosen not in (True, False, "opaque"):
         raise misconfigured('introspect must be True, False or "opaque"')
-    if lifetime < 0:
-        raise misconfigured("introspection_lifetime must be a number of seconds, 0 or more")
+    if not 0 <= lifetime <= 3600:
+        raise misconfigured("introspection_lifetime must be a number of seconds, 0 to 3600")
     if chosen is True and options.get("issuers"):
         raise misconfigured('issuers needs introspect="opaque": only the own provider introspects')
     if client is not None and not chosen:

@@ -199,3 +199,10 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             "in the Depends(...) of an endpoint: each oidc.require_role(...) and oidc.require(...) "
             "makes another one, and all of them depend on oidc.require_auth",
         )
+    its_own = [each for _, each in own if getattr(each, "engine", None) is context.engine]
+    if code is Code.SESSION_REQUIRED and any(each.name == "require_auth" for each in its_own):
+        yield (
+            "dependency_overrides",
+            "oidc.require_auth is overridden, but only in the Depends(...) of this application: a "
+            "call in code, a guard of the module and a mounted application do not use it",
+        )

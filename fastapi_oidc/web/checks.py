@@ -7,6 +7,9 @@ another application, and the middleware may be inside of another one.
 from __future__ import annotations
 
 import logging
+import os
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,17 +20,27 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match
 
+from fastapi_oidc.flows.relying_party import RelyingParty, standard_identity
 from fastapi_oidc.settings.rules import unencrypted
 from fastapi_oidc.web.api_tools import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
+from fastapi_oidc.web.guards import FromAPI, Guard, scopes_in
 from fastapi_oidc.web.misuse import refuses
+from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 
 _log = logging.getLogger("fastapi_oidc.configuration")
 
 _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
+
+_WISHES: Final = {
+    "acr_values": "Depends(oidc.require_acr(...)) does",
+    "hd": "compare the claim `hd`, in resolve_identity or a guard",
+    "organization": "compare the claim `org_id`, in resolve_identity or a guard",
+}
+"""Parameters of logins that are taken for requirements, and what requires it."""
 
 
 def report(
@@ -43,10 +56,15 @@ def report(
     names = {*engine.needed} if is_mounted else {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
+    if engine.records_endings and engine.store.is_in_memory and _has_workers():
+        text = "each of the workers has a store of its own, and learns no sign-out of the others"
+        engine.announcer.advise("memory", f"{text}: use a store on Redis or SQL")
     if fixed is not None and (fault := unencrypted(fixed.origin)):
         fixed.party.announcer.advise("allow_insecure_http", fault)
     if is_mounted:
         return
+    for party in fixed.party.together if fixed is not None else ():
+        _report_wishes(engine, party)
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     if engine.signs_in and is_read_by_all(app):
@@ -57,7 +75,56 @@ def report(
         )
     for api in engine.apis:
         api.look(partial(_is_served, app, endpoints))
+        _report_scope_free(api, endpoints)
     _report_open_apis(engine.apis, endpoints)
+
+
+def _has_workers() -> bool:
+    """Whether the command line of the server, or its environment, names several processes."""
+    started = f"{' '.join(sys.argv)} WEB_CONCURRENCY={os.environ.get('WEB_CONCURRENCY')}"
+    return re.search(r" (-w|--workers|WEB_CONCURRENCY)[ =]?([2-9]|1\d)", started) is not None
+
+
+def _report_wishes(engine: Engine, party: RelyingParty) -> None:
+    """Log a parameter of logins that asks for something, which nothing requires of who returns."""
+    application, given = party.application, party.settings.extra_params
+    if application.before_session_persist is not None:
+        return
+    reads_acr = any(each.acr_values for each in engine.step_ups)
+    reads_claims = application.resolve_identity is not standard_identity
+    for name, remedy in _WISHES.items():
+        if name in given and not (reads_acr if name == "acr_values" else reads_claims):
+            text = f"it asks the provider, and requires nothing of who signs in: {remedy}"
+            party.announcer.advise(f"{name} in extra_params", text)
+
+
+def _report_scope_free(api: Any, endpoints: Sequence[Endpoint]) -> None:
+    """Log endpoints that change something for any token, of an API that tells scopes apart."""
+    own = [
+        each
+        for each in endpoints
+        if any(isinstance(call, FromAPI) and call.scopes is api.scopes for call in each.calls)
+    ]
+    free = [each for each in own if not scopes_in(each.dependants)]
+    changing = [
+        f"{method} {each.path}"
+        for each in free
+        if not any(map(_limits_tokens, each.calls))
+        for method in sorted(each.methods - SAFE_METHODS)
+    ]
+    if changing and (len(free) < len(own) or len(api.scopes) > 1):
+        _log.warning(
+            "The API %s has scopes, and tokens without any may %s.\n"
+            "Write Security(oidc.require_user, scopes=[...]) or Depends(api.require('a scope')).",
+            api.audience,
+            ", ".join(changing),
+        )
+
+
+def _limits_tokens(call: object) -> bool:
+    """Whether it requires something of a token, or seems to read its scope."""
+    names = getattr(getattr(call, "__code__", None), "co_names", ())
+    return isinstance(call, Guard) or "scope" in names
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
@@ -134,13 +201,16 @@ def _report_missing_routes(
         )
     callback, name = mounted.get(Role.CALLBACK), Role.CALLBACK.route_name(instance)
     here = [each for each in endpoints if each.path == callback]
-    own = [each for each in here[1:] if getattr(each.function, "__name__", None) == name]
-    if any(each.methods <= here[0].methods for each in own):
+    own = [each for each in here if getattr(each.function, "__name__", None) == name]
+    first = {method: each for each in reversed(here) for method in each.methods}
+    lost = sorted(each for each in first if each != "HEAD" and first[each] not in own)
+    if own and lost:
         _log.error(
-            "The callback_handler() at %s is never reached, because of the router's callback: its "
-            "on_success and on_failure are never called.\n"
-            "Move app.include_router(oidc.router, ...) below it.",
+            "The callback_handler() at %s gets no %s, because of the router's callback: its "
+            "on_success and on_failure are not called.\n"
+            "Add it above app.include_router(oidc.router, ...), with methods=[...] of both.",
             callback,
+            " and no ".join(lost),
         )
     for role in (each for each in _NEEDED if each in mounted):
         hiding = _hiding(app, mounted[role], role.route_name(instance))

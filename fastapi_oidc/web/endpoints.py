@@ -36,15 +36,12 @@ from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web.application import advise_on_root_path
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.login_query import (
     LoginQuery,
-    advise_on_address,
-    advise_on_host,
-    advise_on_query,
+    advise_on_login,
     advise_on_return,
     choices,
     registration_for,
@@ -129,7 +126,8 @@ class Endpoints(Serving[Identity, RequestData]):
     async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
         """End the session: the response redirects the browser to the provider or a local page."""
         require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
-        context = self._context(request)
+        context, options = self._context(request), options or LogoutOptions()
+        advise_on_return(context, options.return_to)
         with context.owning:
             require_same_origin(context)
             logged_out = context.path_to(Role.LOGGED_OUT)
@@ -140,7 +138,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 partial(
                     begin_logout,
                     context.party,
-                    options or LogoutOptions(),
+                    options,
                     logged_out_url=logged_out and context.url(Role.LOGGED_OUT),
                     cookies=context.cookies,
                 ),
@@ -224,11 +222,9 @@ class Endpoints(Serving[Identity, RequestData]):
             except OIDCError as error:
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
-        advise_on_query(context, asked)
-        advise_on_host(context)
-        advise_on_root_path(context)
-        if elsewhere := url_at_base(context):
-            advise_on_address(context)
+        elsewhere = url_at_base(context)
+        advise_on_login(context, asked, elsewhere)
+        if elsewhere is not None:
             return _redirect(elsewhere)
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
 

@@ -65,7 +65,8 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
     for guard in (each for each in unread_guards(call) if each not in read_by_fastapi):
         yield (
             f"{_qualified(call)} declares Depends({guard.name}) where FastAPI reads no dependency: "
-            "declare it as a parameter of `__init__`, or of the function that is decorated"
+            "declare it as a parameter of `__init__`, or of the function that is decorated. Of a "
+            "class with `__call__` write Depends(Name()), an instance"
         )
     yield from _faults_of_results(dependant)
     read = (*dependant.query_params, *dependant.body_params)

@@ -7,13 +7,14 @@ The root is a sub-dependency, so an override of the root reaches every guard tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature, isclass
 from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import APIKey
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
@@ -58,8 +59,8 @@ CSRF_PARAMETER: Final = Parameter(
 """The header in the OpenAPI document; `require_csrf_token` reads it from the request itself."""
 
 _NO_ROLES: Final = (
-    "oidc.require_role reads `roles`, a list, of the identity, and those of {} are {}: let "
-    "resolve_identity return an identity with a list"
+    "oidc.require_role reads `roles`, a list of texts, of the identity, and those of {} are {}: "
+    "let resolve_identity return an identity with a list"
 )
 
 _FORMS: Final = (URL_ENCODED, "multipart/form-data")
@@ -193,7 +194,12 @@ def needs_of(connection: HTTPConnection, is_root: Callable[[Root[Any]], bool]) -
 
 def scopes_of(connection: HTTPConnection) -> tuple[str, ...]:
     """The scopes that the endpoint needs of tokens, also those in `Security(..., scopes=[...])`."""
-    asking = [each for each in dependants_of(connection.scope) if isinstance(each.call, FromAPI)]
+    return scopes_in(dependants_of(connection.scope))
+
+
+def scopes_in(dependants: Iterable[Dependant]) -> tuple[str, ...]:
+    """The scopes that an endpoint with these dependencies needs of tokens."""
+    asking = [each for each in dependants if isinstance(each.call, FromAPI)]
     named = ((each.parent_oauth_scopes, each.own_oauth_scopes) for each in asking)
     return tuple(chain.from_iterable(filter(None, chain.from_iterable(named))))
 
@@ -277,10 +283,11 @@ def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Ident
 
 async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
-    roles = getattr(session.identity, "roles", None)
-    if roles is None or isinstance(roles, str | Mapping):
+    roles: Any = getattr(session.identity, "roles", None)
+    is_list = roles is not None and not isinstance(roles, str | Mapping)
+    if others := [each for each in roles if not isinstance(each, str)] if is_list else [roles]:
         kind = type(session.identity).__name__
-        raise misconfigured(_NO_ROLES.format(kind, type(roles).__name__))
+        raise misconfigured(_NO_ROLES.format(kind, type(others[0]).__name__))
     if role not in roles:
         has = "" if roles else ", and has none: resolve_identity takes them from the claims"
         raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}{has}")

@@ -14,6 +14,7 @@ from fastapi_oidc.flows.login import LoginOptions, Prompt
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import is_this_machine, same_origin_path
+from fastapi_oidc.web.application import advise_on_root_path
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.requests import MOVED
@@ -70,38 +71,25 @@ def choices(context: RequestContext, options: LoginOptions) -> tuple[tuple[str, 
     )
 
 
-def advise_on_address(context: RequestContext) -> None:
-    """Log that a login began at another address than `base_url`."""
-    asked = shown(context.connection.headers.get("host", ""))
-    context.party.announcer.advise(
-        "base_url",
-        f"it is {context.origin}, and a login began at the host {asked}: the browser was sent to "
-        "base_url. If the application is not there, correct it; behind a proxy pass on the "
-        "Host header",
-    )
-
-
-def advise_on_host(context: RequestContext) -> None:
-    """Log that a login trusts the host that a request names, which anybody can choose."""
-    host = context.connection.headers.get("host", "")
-    if context.runtime.origin is None and not is_this_machine(host):
-        context.party.announcer.advise(
-            "base_url",
-            f"it is missing, so a login returns to the host of its request, here {shown(host)}: "
-            "set it, except on this machine",
-        )
-
-
-def advise_on_query(context: RequestContext, asked: LoginQuery) -> None:
-    """Log that a login without `return_to` has a parameter that is not read, perhaps for it."""
+def advise_on_login(context: RequestContext, asked: LoginQuery, elsewhere: str | None) -> None:
+    """Log why a login may surprise. It is sent `elsewhere` if it began at another address."""
+    advise, host = context.party.announcer.advise, context.connection.headers.get("host", "")
     unread = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
-    if asked.return_to is None and unread:
-        text = f"does not read {shown(min(unread))}, but {', '.join(LoginQuery.model_fields)}"
-        context.party.announcer.advise("a login", text)
+    advise_on_root_path(context)
+    if asked.return_to is None and unread:  # perhaps for it
+        known = ", ".join(LoginQuery.model_fields)
+        advise("a login", f"does not read {shown(min(unread))}, but {known}")
+    if context.runtime.origin is None and not is_this_machine(host):  # anybody can choose it
+        where = f"it is missing, so a login returns to the host of its request, here {shown(host)}"
+        advise("base_url", f"{where}: set it, except on this machine")
+    if elsewhere:
+        where = f"it is {context.origin}, and a login began at the host {shown(host)}"
+        cause = "If the application is not there, correct it; a proxy must pass on Host"
+        advise("base_url", f"{where}: the browser was sent to base_url. {cause}")
 
 
 def advise_on_return(context: RequestContext, return_to: str | None) -> None:
-    """Log that a `return_to` is not followed because of its origin."""
+    """Log that the `return_to` of a login or logout is not followed because of its origin."""
     if return_to and not same_origin_path(return_to, default="", origin=context.origin):
-        text = f"a login does not return to {shown(return_to)}: only paths of this application"
+        text = f"nobody returns to {shown(return_to)}: only paths of this application"
         context.party.announcer.advise("return_to", text)

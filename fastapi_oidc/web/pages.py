@@ -67,14 +67,19 @@ def document(
     heading: str, content: str, status: HTTPStatus = HTTPStatus.OK, *, is_form: bool = True
 ) -> HTMLResponse:
     """A page with this HTML as its content, without scripts and content of other origins."""
-    html = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    headers = _HEADERS_OF_FORM if is_form else _HEADERS
+    return HTMLResponse(_html(heading, content), status, headers=headers)
+
+
+def _html(heading: str, content: str, *, more: str = "") -> str:
+    """The HTML of a page; `more` are attributes of its root."""
+    return (
+        f'<!doctype html><html lang="en"{more}><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="robots" content="noindex">'
         f"<title>{escape(heading)}</title><style>{STYLE}</style></head>"
         f"<body><main><h1>{escape(heading)}</h1>{content}</main></body></html>"
     )
-    return HTMLResponse(html, status, headers=_HEADERS_OF_FORM if is_form else _HEADERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +97,9 @@ class Page:
     """
 
     kind: Literal["refused", "signed_out", "step_up", "choose_provider"]
-    status: HTTPStatus
+    status: HTTPStatus = HTTPStatus.OK
     heading: str
-    text: str
+    text: str = ""
     action: str
     href: str
     code: str = ""
@@ -136,7 +141,6 @@ def signed_out_page(return_to: str) -> Page:
     """The page after a sign-out during which the provider did not respond."""
     return Page(
         kind="signed_out",
-        status=HTTPStatus.OK,
         heading="You are signed out here",
         text=(
             "The sign-in service did not respond, so you may still be signed in there. "
@@ -165,9 +169,7 @@ def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
     action, href = choices[0]
     return Page(
         kind="choose_provider",
-        status=HTTPStatus.OK,
         heading="Sign in",
-        text="",
         action=action,
         href=href,
         choices=choices,
@@ -201,14 +203,10 @@ class SilentPage:
     @property
     def body(self) -> bytes:
         """An HTML document with the same script in every response."""
-        return (
-            f'<!doctype html><html lang="en" data-outcome="{self.outcome}"'
-            f' data-code="{escape(self.code)}"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>Sign-in check</title><style>{STYLE}</style></head><body><main>"
-            "<h1>Sign-in check</h1><p>There is nothing to do here. You can close this page.</p>"
-            f"</main><script>{_SCRIPT}</script></body></html>"
-        ).encode()
+        text = "<p>There is nothing to do here. You can close this page.</p>"
+        more = f' data-outcome="{self.outcome}" data-code="{escape(self.code)}"'
+        content = f"{text}<script>{_SCRIPT}</script>"
+        return _html("Sign-in check", content, more=more).encode()
 
     @property
     def headers(self) -> dict[str, str]:

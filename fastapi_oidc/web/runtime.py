@@ -131,15 +131,10 @@ class Runtime:
 class Registrations(Protocol):
     """The registrations of an `OIDC` instance: one, several, or those that a function finds."""
 
-    @property
-    def engine(self) -> Engine:
-        """What all requests share."""
-        ...
-
-    @property
-    def fixed(self) -> Runtime | None:
-        """What serves every request; None if a function finds it for each request."""
-        ...
+    engine: Engine
+    """What all requests share."""
+    fixed: Runtime | None
+    """What serves every request; None if a function finds it for each request."""
 
     async def serving(self, connection: HTTPConnection) -> Runtime | None:
         """What serves this request; None for a request without a registration."""

@@ -108,6 +108,7 @@ def require_own_middleware(connection: HTTPConnection) -> None:
 class Serving(Awaited, Generic[Identity, RequestData]):
     """Finds the registrations of a request."""
 
+    registrations: Registrations
     noun = "oidc"
     """What an application calls the object."""
 
@@ -120,13 +121,6 @@ class Serving(Awaited, Generic[Identity, RequestData]):
                 hint = f"is {self.noun}.{like[0]} meant?"
             told = f"{self.noun} has no {name!r}" + (f": {hint}" if hint else "")
             raise AttributeError(told, name=name, obj=self)
-
-    if TYPE_CHECKING:
-
-        @property
-        def registrations(self) -> Registrations:
-            """Those of the instance."""
-            ...
 
     @property
     def runtime(self) -> Runtime:

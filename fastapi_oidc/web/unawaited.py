@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from textwrap import dedent
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, TypeAlias, cast, get_args, get_type_hints
 
 from fastapi.params import Depends
 
@@ -53,6 +53,8 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
         taken = inspect.signature(callback, follow_wrapped=False)
     except (TypeError, ValueError):  # there is none, or it is written in C
         return
+    if any(isinstance(each.default, Depends) for each in taken.parameters.values()):
+        raise misconfigured(f"{name} has Depends(...): this library calls it, and injects nothing")
     try:
         named = taken.bind(*given).arguments
     except TypeError:
@@ -184,7 +186,8 @@ def _is_to_be_used(value: Any) -> bool:
 def unread_guards(call: Any) -> Iterator[Dependency]:
     """The guards that `call` declares where FastAPI reads none.
 
-    Of a class FastAPI reads `__init__`, and of a decorated function the one that is decorated.
+    Of a class FastAPI reads `__init__` and calls nothing else, and of a decorated function it reads
+    the one that is decorated.
     """
     for each in _declared(call):
         if isinstance(each, Depends) and _is_a(each.dependency, Dependency):
@@ -194,9 +197,20 @@ def unread_guards(call: Any) -> Iterator[Dependency]:
 def _declared(call: Any) -> Iterator[object]:
     if inspect.isclass(call):
         yield from vars(call).values()
-        for annotation in vars(call).get("__annotations__", {}).values():
-            yield from get_args(annotation)[1:]
+        yield from _in_annotations(call)
+        yield from _of_parameters(vars(call).get("__call__"))
     while hasattr(call, "__wrapped__"):
-        yield from getattr(call, "__defaults__", None) or ()
-        yield from (getattr(call, "__kwdefaults__", None) or {}).values()
+        yield from _of_parameters(call)
         call = call.__wrapped__
+
+
+def _of_parameters(function: Any) -> Iterator[object]:
+    yield from getattr(function, "__defaults__", None) or ()
+    yield from (getattr(function, "__kwdefaults__", None) or {}).values()
+    yield from _in_annotations(function)
+
+
+def _in_annotations(owner: Any) -> Iterator[object]:
+    with suppress(Exception):  # one that nothing can evaluate has an error of its own
+        for annotation in get_type_hints(owner, include_extras=True).values():
+            yield from get_args(annotation)[1:]

@@ -53,7 +53,9 @@ async def test_request_has_what_settings_and_options_add() -> None:
     parameters = await sent(world, options)
     expected = {"prompt": "login", "login_hint": "alice", "max_age": "0", "scope": "openid email"}
     assert parameters.items() >= (expected | {"ui_locales": "de", "acr_values": "2"}).items()
-    assert (await sent(make_world(settings={"max_age": 600})))["max_age"] == "600"
+    for longer in (None, 601):
+        world = make_world(settings={"max_age": 600})
+        assert (await sent(world, LoginOptions(max_age=longer)))["max_age"] == "600"
 
 
 async def test_return_path_elsewhere_becomes_the_default_one() -> None:

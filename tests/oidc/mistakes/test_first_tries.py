@@ -60,6 +60,10 @@ async def tools(scope: Any, receive: Any, send: Any) -> None: ...
 async def settled(event: object) -> None: ...
 
 
+def needing(context: IdentityContext, names: Any = Depends(dict)) -> StandardIdentity:
+    return StandardIdentity(sub=names["alice"])
+
+
 def needing_settings(settings: OIDCSettings = Depends(OIDCSettings)) -> None: ...
 
 
@@ -84,14 +88,22 @@ def api(world: Any) -> Any:
 SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"client_secret": "from-a-file-with-a-line-break\n"}, "client_secret: begins or ends with a"),
     ({"client_id": " app"}, "client_id: begins or ends with a space"),
-    ({"session_lifetime": "8h"}, "session_lifetime: Input should be a valid integer"),
+    ({"session_lifetime": "8h"}, "session_lifetime: .* valid integer, .* the number of seconds"),
     ({"idle_timeout": timedelta(hours=1)}, "idle_timeout: .* integer, the number of seconds"),
     ({"idle_timeout": 99_999}, "idle_timeout: must be shorter than session_lifetime, which is 28"),
     ({"scope": ["openid profile"]}, "scope: .* each value is one word"),
+    *[
+        ({"scope": scope}, "scope: has commas: put spaces between the values")
+        for scope in ("openid,profile", "openid profile,email", "openid,profile email")
+    ],
+    ({"issuer": "op.test"}, "issuer: is a URL without query and fragment, as in https://op"),
+    ({"client_auth_method": "private_key_jwt"}, "client_auth_method: private_key_jwt needs "),
     ({"cookie_secret": b"bytes" * 8}, "cookie_secret: Input should be a valid tuple"),
     ({"issuer": object()}, "issuer: Input should be a valid string"),
-    ({"session_lifetime": 86_400_000}, "session_lifetime: .* equal to 34560000"),
-    ({"session_lifetime": 8}, "session_lifetime: .* equal to 60"),
+    ({"session_lifetime": 86_400_000}, "session_lifetime: .* equal to 34560000, the number of se"),
+    ({"session_lifetime": 8}, "session_lifetime: .* equal to 60, the number of seconds"),
+    ({"provider_timeout": 5000}, "provider_timeout: .* equal to 60, the number of seconds"),
+    ({"max_cookie_size": 64}, "max_cookie_size: .* equal to 500, the number of bytes"),
     ({"cookie_domain": ".example.com"}, "cookie_domain: .* hosts share no cookie"),
     ({"cookie_secret": "short"}, "a cookie secret needs at least 32 random bytes"),
     ({"issuer": "https://op.test/.well-known/openid-configuration"}, "is the address of the meta"),
@@ -146,11 +158,11 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.oidc.callback_handler(on_success=api), r"on_success is called with \(Request, "),
     (lambda w: w.oidc.callback_handler(on_failure=api), r"on_failure is called with \(Request, "),
     (lambda w: w.oidc.require_role("admin"), "those of StandardIdentity are None: let"),
-    (lambda w: w.oidc.require("admin"), "takes a function of the identity, not str"),
     (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "a text, not Request; sev"),
     (lambda w: OIDCMiddleware(w.app, w.oidc), "is added as a class"),
     (lambda w: unchecked(OIDCMiddleware)(w.app.router, w.oidc.settings), "not OIDCSettings"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
+    (lambda _: unchecked(OIDC)(settings(), resolve_identity=needing), r"has Depends\(\.\.\.\): "),
     (lambda _: unchecked(OIDC)(settings(), on_event=settled), "on_event is not async"),
     (lambda _: unchecked(OIDC)(), r"needs the settings of a registration: OIDC\("),
     (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
@@ -240,6 +252,19 @@ async def test_an_override_of_another_guard(
     assert re.findall("endpoint depends on (.*), which is overridden", caplog.text) == lost
 
 
+async def test_an_override_that_code_does_not_use(caplog: pytest.LogCaptureFixture) -> None:
+    def mount(app: FastAPI, oidc: OIDC) -> None:
+        app.dependency_overrides[oidc.require_auth] = a_session
+
+        @app.get("/asks", dependencies=[Depends(oidc.require_auth)])
+        async def asks(request: Request) -> None:
+            await oidc.require_auth(request)
+
+    async with make_world(mount=mount).browser() as browser:
+        assert (await browser.get("/asks")).status_code == 401
+    assert "oidc.require_auth is overridden, but only in the Depends(...) of this" in caplog.text
+
+
 async def test_an_override_that_returns_the_identity() -> None:
     world = make_world()
     world.app.get("/csrf", dependencies=[Depends(world.oidc.require_csrf)])(lambda: None)
@@ -319,16 +344,17 @@ class WithAnything(BaseModel):
 
 @pytest.mark.parametrize(
     ("roles", "said"),
-    [("admin", "those of WithAnything are str"), (None, "those of WithAnything are NoneType")],
+    [("admin", "str"), (None, "NoneType"), (["viewer", 1], "int"), ({"admin": 1}, "dict")],
 )
-async def test_roles_that_are_no_list_are_told(
-    roles: object, said: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_roles_are_lists(roles: object, said: str, caplog: pytest.LogCaptureFixture) -> None:
     identity = WithAnything(roles=roles)
     world = make_world(resolve_identity=lambda _: identity, identity_type=WithAnything)
     world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert f"{said}: let resolve_identity return an identity with a list" in caplog.text
+    assert (
+        f"those of WithAnything are {said}: let resolve_identity return an identity with a list"
+        in caplog.text
+    )
 
 
 async def test_locals_that_are_asked_whether_they_are_true() -> None:
@@ -372,11 +398,15 @@ async def test_a_session_that_is_read_again_and_again(caplog: pytest.LogCaptureF
 
 
 async def test_what_the_application_raises_has_a_note() -> None:
-    """FastAPI's Depends in a callback, and a login that nobody awaits."""
-    world = make_world(resolve_identity=unchecked(needing_a_database))
+    """A callback that fails, and a login that nobody awaits."""
+
+    def failing(context: object) -> None:
+        raise TypeError("the database is not there")
+
+    world = make_world(load_request_data=failing)
     with pytest.raises(TypeError) as caught:
         await world.signed_in()
-    assert "called needing_a_database(IdentityContext). FastAPI inj" in caught.value.__notes__[0]
+    assert "failing(RequestDataContext). FastAPI inj" in caught.value.__notes__[0]
 
     @world.app.get("/join")
     def join(request: Request) -> Any:
@@ -452,21 +482,16 @@ async def test_sessions_of_an_email_address(caplog: pytest.LogCaptureFixture) ->
     assert "there is none: `sub` is session.sub, that of the ID token" in message
     assert (await browser.get("/me")).status_code == 200
     assert len(await world.oidc.sessions_of("alice")) == 1
-
-
-async def test_an_email_address_that_is_a_sub(caplog: pytest.LogCaptureFixture) -> None:
-    users = [DevUser("alice@example.com")]
-    world = make_world(session_store="memory", provider={"users": users})
-    browser = await world.signed_in("alice@example.com")
+    caplog.clear()
+    by_address = {"users": [DevUser("alice@example.com")]}
+    world = make_world(session_store="memory", provider=by_address)
+    await world.signed_in("alice@example.com")
     await world.oidc.revoke(sub="alice@example.com")
-    assert (await browser.get("/me")).status_code == 401
     assert advised(caplog, "sub") == []
 
 
 @pytest.mark.parametrize(("status", "is_signed_in"), [(403, False), (200, True)])
-async def test_a_login_that_on_success_refuses_leaves_no_session(
-    status: int, is_signed_in: bool
-) -> None:
+async def test_a_login_that_on_success_refuses(status: int, is_signed_in: bool) -> None:
     world = make_world()
     handler = world.oidc.callback_handler(on_success=lambda *_: Response(status_code=status))
     world.app.router.routes.insert(0, Route("/auth/callback", handler))
@@ -481,9 +506,3 @@ async def test_a_standalone_api_without_its_middleware(caplog: pytest.LogCapture
     app.get("/m", dependencies=[Depends(api.require())])(lambda: None)
     with pytest.raises(ConfigurationError, match=r"add_middleware\(OIDCMiddleware, oidc=api\)$"):
         await begin(app, "/m")
-
-
-def needing_a_database(
-    context: IdentityContext, names: Any = Depends(lambda: {})
-) -> StandardIdentity:
-    return StandardIdentity(sub=names["alice"])

@@ -28,9 +28,7 @@ def questions(world: APIWorld) -> int:
     [(None, None, 60), (None, 10, 10), ("dead", None, 5)],
     ids=["a minute", "until exp", "a dead token for five seconds"],
 )
-async def test_a_response_is_used_for_some_time(
-    given: str | None, lives: int | None, seconds: int
-) -> None:
+async def test_a_response_is_cached(given: str | None, lives: int | None, seconds: int) -> None:
     world = make()
     token, ends = given or await world.token(), world.now + (lives or 0)
     if lives:
@@ -136,7 +134,7 @@ async def test_nothing_is_told_at_the_start_of_an_api_in_order_or_of_an_outage(
     world = make()
     world.world.op.faults.put("metadata", ServerError(), times=9)
     await started(world)
-    assert caplog.messages == []
+    assert [each for each in caplog.messages if "/either" not in each] == []
 
 
 async def test_a_jwt_is_verified_here_and_an_opaque_token_at_the_provider() -> None:
@@ -147,9 +145,7 @@ async def test_a_jwt_is_verified_here_and_an_opaque_token_at_the_provider() -> N
         assert questions(world) == asked + 1
 
 
-async def test_an_opaque_token_without_introspection_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_an_opaque_token_without_introspection(caplog: pytest.LogCaptureFixture) -> None:
     world = make_api_world(token_format="opaque")
     answer = await world.get(await world.token())
     assert (answer.status_code, answer.json()["code"]) == (401, Code.JWS_MALFORMED)

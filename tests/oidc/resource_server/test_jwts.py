@@ -126,7 +126,7 @@ async def id_token(world: APIWorld) -> str:
         ({"algorithms": ["HS256"]}, "algorithms of an API"),
         ({"algorithms": ["none"]}, "algorithms of an API"),
         ({"algorithms": []}, "algorithms of an API"),
-        ({"introspection_lifetime": -1}, "introspection_lifetime"),
+        *[({"introspection_lifetime": each}, "introspection_lifetime") for each in (-1, 60_000)],
         ({"audience": "http://app.test"}, "https"),
         ({"resource": "https://app.test/#top"}, "resource must be an https URL"),
         ({"resource": "app.test"}, "resource must be an https URL"),

@@ -118,9 +118,7 @@ async def test_a_stateful_session_belongs_to_the_user_who_began_it() -> None:
     ("claims", "issuer"),
     [({"iss": "https://op.test/acme"}, "https://op.test/acme"), ({}, "https://op.test")],
 )
-def test_users_of_two_tenants_of_an_issuer_are_two_users(
-    claims: dict[str, Any], issuer: str
-) -> None:
+def test_users_of_two_tenants_are_two_users(claims: dict[str, Any], issuer: str) -> None:
     """What a provider says of an opaque token may name no issuer."""
     token = AccessToken("https://op.test", "alice", (URL,), "app", (), (), 0, claims, value="")
     user: Any = mcp_user(token)
@@ -142,9 +140,7 @@ async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
     assert "tools={...} does not have it" in logged[0]
 
 
-async def test_one_request_logs_one_tool_that_is_not_listed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_request_logs_one_tool_that_is_not_listed(caplog: pytest.LogCaptureFixture) -> None:
     """The caller chooses how many there are."""
     notes = Notes(stateless=True)
     body = [{**CALL, "params": {"name": f"unknown {number}"}} for number in range(50)]

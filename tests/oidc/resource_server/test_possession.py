@@ -110,9 +110,7 @@ async def test_a_proof_is_good_for_one_request() -> None:
     challenged(await mine.get(proof), Code.DPOP_ISSUED_AT)
 
 
-async def test_a_process_that_cannot_remember_another_proof_accepts_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_process_that_cannot_remember_accepts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = await bound()
     monkeypatch.setattr(mine.world.world.oidc.registrations.engine.proofs, "_max_values", 2)
     proofs = [mine.proof() for _ in range(3)]

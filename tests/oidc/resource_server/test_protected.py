@@ -58,9 +58,7 @@ async def test_a_mounted_application_has_the_token_of_its_request() -> None:
         ("machines:read", 403, 'Bearer realm="oidc", error="insufficient_scope"'),
     ],
 )
-async def test_nobody_else_reaches_a_mounted_application(
-    token: str | None, status: int, error: str
-) -> None:
+async def test_nobody_else_reaches_a_mount(token: str | None, status: int, error: str) -> None:
     world = make()
     sent = await world.token(token) if token == "machines:read" else token
     async with world.world.browser() as program:

@@ -72,9 +72,7 @@ async def test_tokens_get_in_by_their_scopes(op: DevProvider) -> None:
             assert response.status_code == status
 
 
-async def test_plain_jwts_need_the_client_whose_id_tokens_have_another_audience(
-    op: DevProvider,
-) -> None:
+async def test_plain_jwts_need_the_client_of_the_id_tokens(op: DevProvider) -> None:
     """RFC 8725 3.12. The `azp` of an ID token may be another client than its `aud` (Core 2)."""
     with pytest.raises(ConfigurationError, match="pass client_id="):
         standalone(op, accept_plain_jwt=True)
@@ -110,9 +108,7 @@ async def test_a_mounted_application_closes_the_connections_itself(op: DevProvid
     assert client.is_closed
 
 
-def test_it_is_closed_in_another_event_loop_than_it_looked_for_its_endpoint(
-    op: DevProvider,
-) -> None:
+def test_it_is_closed_in_another_event_loop_than_it_looked_in(op: DevProvider) -> None:
     api = standalone(op, client_id="api", client_secret=SECRET, introspect=True)
     with op.test_client(served(api), base_url="https://api.test"):
         pass

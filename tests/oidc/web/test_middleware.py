@@ -211,9 +211,7 @@ async def test_a_response_that_deletes_the_session_cookie_itself_is_refused() ->
     assert (await browser.get("/guarded")).status_code == 200, "the session goes on"
 
 
-async def test_a_middleware_that_guards_the_login_itself_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_middleware_that_guards_the_login_is_told(caplog: pytest.LogCaptureFixture) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
             await oidc.require_auth(request)
@@ -228,7 +226,7 @@ async def test_a_middleware_that_guards_the_login_itself_is_named(
     assert "require_auth: it refuses /auth/login, where people sign in" in caplog.text
 
 
-async def test_a_middleware_that_takes_a_refusal_for_a_failure_is_named(
+async def test_a_middleware_that_swallows_refusals_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:

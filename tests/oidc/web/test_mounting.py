@@ -28,9 +28,7 @@ def redirect_uri(answer: httpx.Response) -> str:
         ("APP.test:443", None),
     ],
 )
-async def test_a_login_at_another_host_is_sent_to_the_hosts_own(
-    host: str, location: str | None
-) -> None:
+async def test_a_login_at_another_host_is_sent_to_ours(host: str, location: str | None) -> None:
     world = make_world()
     answer = await world.browser().get(
         "/auth/login?return_to=%2Fme%3Fa%3Db", headers={"host": host}, follow_redirects=False
@@ -93,9 +91,7 @@ async def test_a_request_without_host_or_server_is_refused() -> None:
     assert sent[0]["status"] == 400
 
 
-async def test_a_page_without_a_login_route_is_refused_in_one_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_page_without_a_login_route_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     oidc = make_world().oidc
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
@@ -215,9 +211,7 @@ async def test_a_middleware_around_the_app_is_told_where_it_belongs() -> None:
         ),
     ],
 )
-async def test_a_guard_in_a_mounted_application_without_middleware_says_what_to_add(
-    guard: Any, said: str
-) -> None:
+async def test_a_guard_in_a_mounted_application_says_what_to_add(guard: Any, said: str) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         inner = FastAPI()
 

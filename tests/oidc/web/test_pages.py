@@ -90,9 +90,7 @@ async def test_a_link_to_the_sign_out_gets_a_page_that_signs_nobody_out() -> Non
         (Code.CONFIGURATION_INVALID, "GET", "Go to the start page", ["/"]),
     ],
 )
-async def test_a_page_offers_what_helps(
-    code: Code, method: str, actions: str, links: list[str]
-) -> None:
+async def test_pages_offer_help(code: Code, method: str, actions: str, links: list[str]) -> None:
     seen = Seen((await refused(make_world(mount=mount), code, method)).text)
     assert (seen.text["a"], seen.links) == (actions, links)
 

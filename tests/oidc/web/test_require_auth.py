@@ -103,9 +103,7 @@ def mount_notes(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         ("GET", BY_SCRIPT, False),
     ],
 )
-async def test_only_own_pages_change_something(
-    method: str, headers: dict[str, str], is_refused: bool
-) -> None:
+async def test_only_own_pages_write(method: str, headers: dict[str, str], is_refused: bool) -> None:
     _, browser = await signed_in_world(mount=mount_notes)
     answer = await browser.request(method, "/notes", headers=headers)
     assert answer.status_code == (403 if is_refused else 200)

@@ -158,9 +158,7 @@ async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:
     ],
     ids=str,
 )
-async def test_a_guard_returns_the_session_and_no_identity(
-    annotation: Any, is_refused: bool
-) -> None:
+async def test_a_guard_returns_the_session_no_identity(annotation: Any, is_refused: bool) -> None:
     world = make_world()
 
     async def me(user: Any = Depends(world.oidc.require_auth)) -> Any: ...

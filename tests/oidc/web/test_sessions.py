@@ -171,9 +171,7 @@ async def test_a_session_is_freed_with_its_request() -> None:
     assert seen.pop()() is None
 
 
-async def test_what_is_no_sessions_id_says_nothing_of_the_store(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_what_is_no_id_says_nothing_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
     world = make_world(session_store="memory")
     with pytest.raises(SessionError, match=r"this is no session's id: pass session.id"):
         await world.oidc.grant("alice")

@@ -31,9 +31,7 @@ async def test_a_sign_out_with_a_copied_cookie_returns_to_the_application(world:
     assert await hints_of_a_sign_out(tab) == []
 
 
-async def test_a_sign_out_after_the_idle_timeout_visits_the_provider_with_its_hint(
-    world: World,
-) -> None:
+async def test_a_sign_out_after_the_idle_timeout_visits_the_provider(world: World) -> None:
     browser = await world.signed_in()
     world.time.advance(601)
     [hint] = await hints_of_a_sign_out(browser)

@@ -196,9 +196,7 @@ def around_another(app: FastAPI, _oidc: OIDC[Any, Any]) -> FastAPI:
         *(of_starlette, around_another),
     ],
 )
-async def test_what_is_no_mistake_starts_in_silence(
-    mount: Mounting, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_right_is_silent(mount: Mounting, caplog: pytest.LogCaptureFixture) -> None:
     world = make_world()
     app = mount(world.app, world.oidc) or world.app
     assert await start(app) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
@@ -226,7 +224,7 @@ async def test_the_routes_of_a_mounted_application_may_be_those_of_the_outer_one
     world.app.post("/buy", dependencies=[Depends(api.require("buy"))])(lambda: "")
     shop.add_middleware(OIDCMiddleware, oidc=world.oidc)
     shop.get("/", dependencies=[Depends(require_auth)])(lambda: "")
-    shop.post("/look", dependencies=[Depends(api.require())])(lambda: "")
+    shop.get("/look", dependencies=[Depends(api.require())])(lambda: "")
     world.app.mount("/shop", shop)
     await start(world.app)
     await begin(world.app, "/shop/")

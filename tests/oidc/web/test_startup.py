@@ -1,29 +1,33 @@
 """What is missing is told when the application starts, in three lines."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Security
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message
 
 from fastapi_oidc import (
+    API,
     OIDC,
+    AccessToken,
     Code,
     ConfigurationError,
+    IdentityContext,
     OIDCMiddleware,
+    PersistContext,
     oidc_locals,
     require_auth,
     require_csrf,
 )
+from fastapi_oidc.web.guards import RequireAuth
 from tests.oidc.web.asking import browser_of
 from tests.oidc.world import make_world
 
@@ -48,9 +52,7 @@ def an_instance() -> OIDC[object, object]:
 
 
 @pytest.mark.parametrize("hide", ["route", "mount"])
-async def test_a_route_that_hides_the_login_is_named(
-    hide: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_hides_the_login_is_named(hide: str, caplog: pytest.LogCaptureFixture) -> None:
     oidc, app = an_instance(), FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     if hide == "mount":
@@ -144,19 +146,10 @@ async def test_pages_of_every_origin_that_may_read_what_users_read_are_told(
     assert len(caplog.messages) == is_told == caplog.text.count("CORSMiddleware allows every")
 
 
-@pytest.mark.parametrize(
-    ("guard", "instance"),
-    [
-        (require_auth, "an OIDC instance"),
-        (require_csrf, "an OIDC instance"),
-        (oidc_locals, "an OIDC instance"),
-        (an_instance().require_auth, "the OIDC instance 'oidc'"),
-    ],
-    ids=["require_auth", "require_csrf", "oidc_locals", "oidc.require_auth"],
-)
-async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(
-    guard: Callable[[HTTPConnection], Awaitable[object]], instance: str
-) -> None:
+@pytest.mark.parametrize("guard", [require_csrf, oidc_locals, an_instance().require_auth])
+async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(guard: Any) -> None:
+    is_of_one = isinstance(guard, RequireAuth)
+    instance = "the OIDC instance 'oidc'" if is_of_one else "an OIDC instance"
     app = FastAPI(dependencies=[Depends(guard)])
     app.get("/")(lambda: "reached")
     async with browser_of(app) as browser:
@@ -171,25 +164,49 @@ async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "mode", "lost"), [(99, "query", "GET"), (0, "form_post", "POST"), (0, "query", None)]
+)
 async def test_a_callback_that_the_routers_own_hides_is_one_error(
-    caplog: pytest.LogCaptureFixture,
+    place: int, mode: str, lost: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def late(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        app.add_route("/auth/callback", oidc.callback_handler(), methods=["GET"])
+    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        handler = oidc.callback_handler(on_success=lambda *_: None)
+        app.router.routes.insert(place, Route("/auth/callback", handler, methods=["GET"]))
 
-    await start(make_world(mount=late).app)
-    (message,) = caplog.messages
-    assert message.splitlines() == [
-        "The callback_handler() at /auth/callback is never reached, because of the router's "
-        "callback: its on_success and on_failure are never called.",
-        "Move app.include_router(oidc.router, ...) below it.",
-    ]
+    await start(make_world(mount=mount, settings={"response_mode": mode}).app)
+    told = f"The callback_handler() at /auth/callback gets no {lost}, because of the router's call"
+    assert len(caplog.messages) == (lost is not None) == caplog.text.count(told)
+
+
+@pytest.mark.parametrize("started", ["--workers=4", "-w 2", "16", "--workers 1", "1", ""])
+async def test_memory_of_several_workers_is_told(
+    started: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["uvicorn", *started.split(), "app:app"])
+    monkeypatch.setenv("WEB_CONCURRENCY", started if started.isdigit() else "")
+    for store in (None, "memory"):
+        assert caplog.messages == []
+        await start(make_world(back_channel_logout_store=store).app)
+    told = "memory: each of the workers has a store of its own, and learns no sign-out of the oth"
+    are_several = started[-1:] not in ("1", "")
+    assert len(caplog.messages) == are_several == caplog.text.count(told)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_told"),
+    [("/mcp", False), ("/app/mcp", False), ("/app/mcp/v1/", False), ("/tools", True)],
+)
+def test_a_server_that_is_not_where_its_clients_look_is_told(
+    path: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    an_instance().api("https://app.test/app/mcp").mount(FastAPI(), path, Starlette())
+    told = f"api.mount at {path}: its clients look for https://app.test/app/mcp: pass that URL's"
+    assert len(caplog.messages) == is_told == caplog.text.count(told)
 
 
 @pytest.mark.parametrize("host", ["app.example.com", "localhost:8000"])
-async def test_http_at_another_machine_is_one_warning(
-    host: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_http_elsewhere_is_one_warning(host: str, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"base_url": f"http://{host}", "allow_insecure_http": True}
     await start(make_world(settings=settings).app)
     told = [
@@ -197,3 +214,88 @@ async def test_http_at_another_machine_is_one_warning(
         "and codes travel unencrypted. Use https, and remove allow_insecure_http"
     ]
     assert caplog.messages == (told if host == "app.example.com" else [])
+
+
+@pytest.mark.parametrize(
+    ("setting", "least"), [("session_lifetime", 1800), ("idle_timeout", 300), ("max_age", 60)]
+)
+def test_a_duration_that_may_be_in_another_unit_is_told(
+    setting: str, least: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_world(settings={setting: least}).oidc.require_recent(60)
+    make_world(settings={"max_age": 0, "session_lifetime": 30 * 86_400}).oidc.api(
+        "https://app.test/api"
+    ).require(max_age=60)
+    assert caplog.messages == []
+    oidc = make_world(settings={setting: least - 1}).oidc
+    oidc.require_recent(5)
+    oidc.api("https://app.test/api").require(max_age=15)
+    make_world(settings={"session_lifetime": 28_800_000})
+    assert caplog.messages[0].startswith(f"{setting}: {least - 1} seconds. As many minutes are ")
+    assert caplog.messages[1:] == [
+        "oidc.require_recent: 5 seconds. As many minutes are 300 seconds, as many days 432000",
+        "max_age of api.require: 15 seconds. As many minutes are 900 seconds, as many days 1296000",
+        "session_lifetime: 28800000 seconds, 333 days. In milliseconds?",
+    ]
+
+
+def no_check(context: PersistContext[Any]) -> None: ...
+
+
+def company(context: IdentityContext) -> str:
+    return str(context.id_token_claims["hd"])
+
+
+@pytest.mark.parametrize("acr", [(), ("mfa",)])
+@pytest.mark.parametrize(
+    ("callbacks", "told"),
+    [({}, {"acr_values", "hd"}), ({"resolve_identity": company}, {"acr_values"}),
+     ({"before_session_persist": no_check}, set())],
+)  # fmt: skip
+async def test_a_parameter_that_asks_is_told_to_require_nothing(
+    callbacks: dict[str, Any],
+    told: set[str],
+    acr: tuple[str, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = {"acr_values": "mfa", "hd": "example.com", "ui_locales": "de"}
+    world = make_world(settings={"extra_params": asked}, **callbacks)
+    guards = [world.oidc.require_acr(*acr)] if acr else []
+    await start(world.app)
+    assert {each.partition(" in extra_params: it asks the")[0] for each in caplog.messages} == (
+        told - {"acr_values"} if guards else told
+    )
+
+
+def looking(api: API[Any]) -> Any:
+    token_of: Any = Depends(api.require())
+
+    def look(token: AccessToken = token_of) -> None:
+        assert "write" in token.scope
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("scopes", "sibling", "method", "guard", "is_told"),
+    [
+        ("read write", "", "POST", lambda api: Depends(api.require()), True),
+        ("", "read", "DELETE", lambda api: Depends(api.require_user), True),
+        ("read", "", "POST", lambda api: Depends(api.require()), False),
+        ("read write", "read", "GET", lambda api: Depends(api.require_user), False),
+        ("", "read", "PUT", lambda api: Security(api.require_user, scopes=["a"]), False),
+        ("", "read", "PUT", lambda api: Depends(api.require(role="admin")), False),
+        ("read write", "read", "PATCH", lambda api: Depends(looking(api)), False),
+    ],
+)
+async def test_what_any_token_may_change_is_told_where_scopes_are_told_apart(
+    scopes: str, sibling: str, method: str, guard: Any, is_told: bool, caplog: Any
+) -> None:
+    world = make_world()
+    api = world.oidc.api("machines", scopes=dict.fromkeys(scopes.split(), ""))
+    world.oidc.api("other", scopes={"one": "", "two": ""})
+    world.app.get("/all", dependencies=[Depends(api.require(*sibling.split()))])(lambda: None)
+    world.app.api_route("/one", methods=[method], dependencies=[guard(api)])(lambda: None)
+    await start(world.app)
+    told = f"The API machines has scopes, and tokens without any may {method} /one.\n"
+    assert len(caplog.messages) == is_told == caplog.text.count(told)

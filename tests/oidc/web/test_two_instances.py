@@ -51,9 +51,7 @@ def _mount_pages(world: TwoProviders) -> None:
 
 @ORDERS
 @pytest.mark.parametrize("name", ["staff", "partners"])
-async def test_a_page_leads_to_the_login_of_the_instance_that_guards_it(
-    order: Sequence[str], name: str
-) -> None:
+async def test_a_page_leads_to_the_login_of_its_guard(order: Sequence[str], name: str) -> None:
     world = two_providers(order)
     async with world.browser() as browser:
         answer = await browser.get(f"/{name}-page", headers=NAVIGATION, follow_redirects=False)
@@ -64,9 +62,7 @@ async def test_a_page_leads_to_the_login_of_the_instance_that_guards_it(
 
 @ORDERS
 @pytest.mark.parametrize("path", ["/staff-guest", "/staff/session"])
-async def test_what_is_unavailable_at_one_instance_is_told_by_it(
-    order: Sequence[str], path: str
-) -> None:
+async def test_what_one_instance_lacks_is_told_by_it(order: Sequence[str], path: str) -> None:
     world = two_providers(order)
     async with world.browser() as browser:
         await sign_in(browser, "/staff/login?return_to=/staff-page", user="alice")

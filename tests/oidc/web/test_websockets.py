@@ -59,9 +59,7 @@ async def test_the_applications_own_pages_and_trusted_ones_open_it(origin: str |
 @pytest.mark.parametrize(
     "origin", ["https://evil.test", "null", "", "http://app.test", "https://app.test.evil.test"]
 )
-async def test_a_page_of_another_origin_does_not(
-    origin: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_another_origins_page_does_not(origin: str, caplog: pytest.LogCaptureFixture) -> None:
     """The log has no query, which may be no text, and may have a token."""
     world, browser = await signed_in_world(mount=mount)
     foreign = (b"origin", origin.encode())
@@ -79,9 +77,7 @@ async def test_one_without_a_session_is_told_of(caplog: pytest.LogCaptureFixture
     assert f"see='{Code.SESSION_REQUIRED.link}'" in caplog.text
 
 
-async def test_a_guard_after_the_acceptance_closes_it_and_is_told_of(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_guard_after_the_acceptance_closes_it(caplog: pytest.LogCaptureFixture) -> None:
     """RFC 6455 7.4.1: 1008 is a violation of a policy."""
 
     def mount_late(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
