@@ -18,22 +18,11 @@ from fastapi_oidc.registrations import Given, Registrations
 from fastapi_oidc.resource_server.token import Caller
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web import guards
 from fastapi_oidc.web.api import API
 from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.endpoints import Endpoints
-from fastapi_oidc.web.guards import (
-    FromAPI,
-    FromLocals,
-    Guard,
-    Predicate,
-    RequireAuth,
-    all_locals,
-    usable_session,
-    with_csrf_token,
-    with_predicate,
-    with_role,
-)
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.router import conventional_router
@@ -143,13 +132,13 @@ class OIDC(
     def _make_guards(self) -> None:
         fixed, engine = self.registrations.fixed, self.registrations.engine
         cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
-        self._require_auth = RequireAuth[Identity](engine, cookie, self.registrations.only)
-        self._require_csrf = with_csrf_token(self._require_auth)
-        self._locals = FromLocals[OIDCLocals[Identity, RequestData]](
-            "locals", engine, OIDCLocals, all_locals
+        self._require_auth = guards.RequireAuth[Identity](engine, cookie, self.registrations.only)
+        self._require_csrf = guards.with_csrf_token(self._require_auth)
+        self._locals = guards.FromLocals[OIDCLocals[Identity, RequestData]](
+            "locals", engine, OIDCLocals, guards.all_locals
         )
-        self._optional_user = FromLocals[OIDCSession[Identity] | None](
-            "optional_user", engine, OIDCSession, usable_session
+        self._optional_user = guards.FromLocals[OIDCSession[Identity] | None](
+            "optional_user", engine, OIDCSession, guards.usable_session
         )
 
     @property
@@ -182,12 +171,12 @@ class OIDC(
         return alone
 
     @property
-    def require_auth(self) -> RequireAuth[Identity]:
+    def require_auth(self) -> guards.RequireAuth[Identity]:
         """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
         return self._require_auth
 
     @property
-    def require_csrf(self) -> Guard[OIDCSession[Identity]]:
+    def require_csrf(self) -> guards.Guard[OIDCSession[Identity]]:
         """Like `require_auth`; the request must also have the session's CSRF token."""
         return self._require_csrf
 
@@ -199,7 +188,7 @@ class OIDC(
         return API(self.registrations, self._require_auth, self._require_csrf, audience, **options)
 
     @property
-    def require_user(self) -> FromAPI[Caller[Identity]]:
+    def require_user(self) -> guards.FromAPI[Caller[Identity]]:
         """The `require_user` of the only API.
 
         Raises ConfigurationError when no API or several APIs exist.
@@ -213,18 +202,18 @@ class OIDC(
         return apis[0].require_user
 
     @property
-    def locals(self) -> FromLocals[OIDCLocals[Identity, RequestData]]:
+    def locals(self) -> guards.FromLocals[OIDCLocals[Identity, RequestData]]:
         """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
         return self._locals
 
     @property
-    def optional_user(self) -> FromLocals[OIDCSession[Identity] | None]:
+    def optional_user(self) -> guards.FromLocals[OIDCSession[Identity] | None]:
         """`Depends(oidc.optional_user)`: the session of the request, None without one."""
         return self._optional_user
 
     def require_role(
         self, role: Annotated[str, Argument("oidc.require_role('admin')")], *others: Never
-    ) -> Guard[OIDCSession[Identity]]:
+    ) -> guards.Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `role` is in `identity.roles`; 403 otherwise.
 
         `resolve_identity` decides what `roles` are. Without them the request fails with
@@ -232,22 +221,25 @@ class OIDC(
         """
         one = "role of oidc.require_role (for several: oidc.require(lambda user: ...))"
         require_kind(one, (role, *others) if others else role, str)
-        return with_role(role, self._require_auth)
+        return guards.with_role(role, self._require_auth)
 
     def require(
-        self, predicate: Annotated[Predicate[Identity], Argument("oidc.require(lambda user: ...)")]
-    ) -> Guard[OIDCSession[Identity]]:
+        self,
+        predicate: Annotated[
+            guards.Predicate[Identity], Argument("oidc.require(lambda user: ...)")
+        ],
+    ) -> guards.Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `predicate(identity)` is True; 403 otherwise.
 
         It depends on `require_auth`. The request fails with ConfigurationError for another value
         that Python takes for true, such as a method. Raises ConfigurationError when `predicate` is
         not callable.
         """
-        return with_predicate(predicate, self._require_auth)
+        return guards.with_predicate(predicate, self._require_auth)
 
     def require_recent(
         self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
-    ) -> Guard[OIDCSession[Identity]]:
+    ) -> guards.Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if its user authenticated in the last `seconds`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
@@ -257,7 +249,7 @@ class OIDC(
 
     def require_acr(
         self, *values: Annotated[str, Argument("oidc.require_acr('mfa')")]
-    ) -> Guard[OIDCSession[Identity]]:
+    ) -> guards.Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if the `acr` of its ID token is one of `values`.
 
         Otherwise a page request is sent to the provider to sign in again, and returns afterwards.
@@ -265,7 +257,7 @@ class OIDC(
         """
         return self._step_up("require_acr", of_class(values))
 
-    def _step_up(self, name: str, step_up: StepUp) -> Guard[OIDCSession[Identity]]:
+    def _step_up(self, name: str, step_up: StepUp) -> guards.Guard[OIDCSession[Identity]]:
         engine = self.registrations.engine
         engine.announcer.advise_on_seconds(f"oidc.{name}", step_up.max_age)
         engine.step_ups[step_up] = None

@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
 
+from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
@@ -158,7 +159,7 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
 
 
 def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]:
-    """No CORS headers, another site or path, a token or session too much, a lost override."""
+    """No CORS headers, a handler, another site or path, a token too much, a lost override."""
     app, headers = context.scope["app"], context.connection.headers
     origin, site = shown(headers.get("origin")), headers.get("sec-fetch-site")
     is_script = site in ("same-site", "cross-site") and headers.get("sec-fetch-mode") == "cors"
@@ -168,7 +169,19 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             f"a script at {origin} was refused and cannot read why, so that its browser says "
             '"Failed to fetch". If the page is yours, add CORSMiddleware',
         )
+    status, handlers = ANSWERS[code].status, getattr(app, "exception_handlers", ())
+    if status in (401, 403) and status in handlers:
+        yield (
+            "exception_handler",
+            f"that of {status} is for HTTPException: refusals of this library are OIDCError",
+        )
     if code is Code.SESSION_REQUIRED:
+        if context.is_excluded:
+            yield (
+                "exclude",
+                f"{context.path} is below it, and its endpoint or the application has a guard, "
+                "which refuses all the same: there no session is loaded for others to read",
+            )
         if site == "cross-site" and headers.get("origin") in context.runtime.trusted_origins:
             yield (
                 "trusted_origins",
@@ -203,6 +216,6 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
     if code is Code.SESSION_REQUIRED and any(each.name == "require_auth" for each in its_own):
         yield (
             "dependency_overrides",
-            "oidc.require_auth is overridden, but only in the Depends(...) of this application: a "
-            "call in code, a guard of the module and a mounted application do not use it",
+            "oidc.require_auth is overridden, but only in Depends(...): neither a call in code nor "
+            "a guard of the module uses it",
         )

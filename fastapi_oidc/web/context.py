@@ -11,19 +11,9 @@ from starlette.types import Scope
 
 from fastapi_oidc.concurrency import called, is_in_event_loop
 from fastapi_oidc.errors import Code, SessionError, misconfigured
+from fastapi_oidc.flows import resume
 from fastapi_oidc.flows.callback import SignedIn
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import (
-    PendingCookie,
-    Resumed,
-    SignedOut,
-    cookie_changes,
-    current,
-    pending_cookie,
-    refresh_now,
-    resume,
-    unless_ended,
-)
 from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants.grants import Change, require_session, response_started
@@ -60,7 +50,7 @@ class RequestContext(OwnRequest):
     """The requirements of the guards that have run."""
 
     _changes: tuple[CookieChange, ...] = ()
-    _pending: PendingCookie | None = None
+    _pending: resume.PendingCookie | None = None
     _begun: Live | None = None
     _is_cleared = _has_ended = _is_read = False
     _changing: frozenset[asyncio.Task[Live]] = frozenset()
@@ -72,7 +62,7 @@ class RequestContext(OwnRequest):
         """The registration of the browser's session; None without one, if there are several."""
         if not self.party.is_one_of_several:
             return self.party
-        live = await current(self.party, self.cookies)
+        live = await resume.current(self.party, self.cookies)
         return None if live is None else self.party.of(live.session)
 
     async def load(self) -> None:
@@ -81,12 +71,13 @@ class RequestContext(OwnRequest):
         state[self.name] = _NOBODY
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
             return
-        if self._routes.excludes(self.path):
+        if self.is_excluded:
             state[self.name] = Unread(self.name, _EXCLUDED)
             return
         if self.path not in self._routes and self.is_of_trusted_origin(self.scope):
             with self.owning:
-                await self._apply(await resume(self._runtime.party, self.cookies, active=True))
+                resumed = await resume.resume(self._runtime.party, self.cookies, active=True)
+                await self._apply(resumed)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Any, Any]:
         """The locals of the request; raises SessionError when a store is unavailable.
@@ -100,7 +91,7 @@ class RequestContext(OwnRequest):
             return OIDCLocals() if self.known is None else self.known
         with self.owning:
             self.require_trusted_origin(self.scope)
-            resumed = await resume(self._runtime.party, self.cookies, active=active)
+            resumed = await resume.resume(self._runtime.party, self.cookies, active=active)
             return await self._apply(resumed)
 
     async def refresh(self) -> OIDCLocals[Any, Any]:
@@ -111,7 +102,7 @@ class RequestContext(OwnRequest):
             self.require_trusted_origin(self.scope)
             if not (self.party.sessions.in_store or self.is_open):
                 raise response_started()
-            return await self._apply(await refresh_now(self.party, self.cookies))
+            return await self._apply(await resume.refresh_now(self.party, self.cookies))
 
     async def is_still_signed_in(self) -> bool:
         """Whether the request's session has not ended, as far as is known now."""
@@ -119,16 +110,16 @@ class RequestContext(OwnRequest):
             if self._is_cleared:
                 return False
             self.require_trusted_origin(self.scope)
-            return await current(self.party, self.cookies) is not None
+            return await resume.current(self.party, self.cookies) is not None
 
     async def current(self) -> Live:
         """See `Holder`. The session is not refreshed."""
         pending, live = self._pending, None
         if isinstance(pending, Live):
             found = await self.party.sessions.judge_again(pending)
-            live = unless_ended(self.party, found)
+            live = resume.unless_ended(self.party, found)
         elif not self._is_cleared:
-            live = await current(self.party, self.cookies)
+            live = await resume.current(self.party, self.cookies)
         return require_session(live)
 
     async def change(self, change: Change) -> Live:
@@ -150,8 +141,8 @@ class RequestContext(OwnRequest):
             raise SessionError(Code.SESSION_SIGNED_OUT, "this request has cleared its session")
         if isinstance(self._pending, Live):
             self._pending = made
-        elif not isinstance(self._pending, SignedOut):
-            self._pending = pending_cookie(self.party, made) or self._pending
+        elif not isinstance(self._pending, resume.SignedOut):
+            self._pending = resume.pending_cookie(self.party, made) or self._pending
         if self.known is not None and self.known.session is not None:
             self._set_locals(replace(self.known, session=made.session))
         return made
@@ -172,7 +163,7 @@ class RequestContext(OwnRequest):
             if is_new:
                 await self.abandon()
             raise
-        if not isinstance(self._pending, SignedOut):  # the data may have cleared the session
+        if not isinstance(self._pending, resume.SignedOut):  # the data may have cleared the session
             self._set_locals(OIDCLocals(outcome.session, data))
 
     async def abandon(self) -> None:
@@ -183,7 +174,7 @@ class RequestContext(OwnRequest):
 
     def note_sign_out(self) -> None:
         """Note that the request signed out."""
-        self._pending = SignedOut()
+        self._pending = resume.SignedOut()
         self._set_locals(OIDCLocals())
 
     def clear(self) -> None:
@@ -220,7 +211,7 @@ class RequestContext(OwnRequest):
             await end_current(self.party, self.cookies)
             self._has_ended = True
 
-    async def _apply(self, resumed: Resumed) -> OIDCLocals[Any, Any]:
+    async def _apply(self, resumed: resume.Resumed) -> OIDCLocals[Any, Any]:
         session, pending, ended, unavailable = resumed
         if not self._is_cleared:
             self._pending = pending or self._pending
@@ -296,7 +287,7 @@ class RequestContext(OwnRequest):
             await self.engine.sign_outs.run(self, self._end_session)
         pending, self._pending = self._pending, None
         if pending is not None:
-            self.record(await cookie_changes(self.party, pending))
+            self.record(await resume.cookie_changes(self.party, pending))
         changes, self._changes = self._changes, ()
         return list({change.name: change for change in changes}.values())
 
@@ -310,7 +301,7 @@ class RequestContext(OwnRequest):
         """Whether a browser with other cookies may get another response."""
         if self.known is not None:
             return True
-        return not (self.path in self._routes or self._routes.excludes(self.path))
+        return not (self.is_at_own_route or self.is_excluded)
 
     def end_cleared(self) -> None:
         """Record the end of a session that a thread cleared after the response had started."""

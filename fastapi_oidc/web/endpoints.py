@@ -36,6 +36,7 @@ from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.web import requests
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
@@ -49,14 +50,6 @@ from fastapi_oidc.web.login_query import (
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind
 from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
-from fastapi_oidc.web.requests import (
-    form_parameters,
-    parsed_query,
-    query_parameters,
-    require_own_iframe,
-    require_same_origin,
-    url_at_base,
-)
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import RequestData
 from fastapi_oidc.web.serving import EndpointFunction, Serving
@@ -129,7 +122,7 @@ class Endpoints(Serving[Identity, RequestData]):
         context, options = self._context(request), options or LogoutOptions()
         advise_on_return(context, options.return_to)
         with context.owning:
-            require_same_origin(context)
+            requests.require_same_origin(context)
             logged_out = context.path_to(Role.LOGGED_OUT)
             # A task, so it also finishes if the browser disconnects: the session's tokens are read
             # only once.
@@ -153,7 +146,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """Revoke the sessions that the logout token names: 200, or 400 if it is refused (2.8)."""
         party = self._context(request).registration(request)
         try:
-            form = await form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
+            form = await requests.form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
             await accept_back_channel_logout(party, form)
         except OIDCError as error:
             party.announcer.announce(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
@@ -214,15 +207,15 @@ class Endpoints(Serving[Identity, RequestData]):
         return self._named(Role.SCRIPT, SCRIPT.serve)
 
     async def _serve_login(self, request: Request) -> Response:
-        asked, context = parsed_query(request, LoginQuery), self._context(request)
+        asked, context = requests.parsed_query(request, LoginQuery), self._context(request)
         if asked.silent:
-            require_own_iframe(request)
+            requests.require_own_iframe(request)
             try:
                 return await self.login(request, LoginOptions(silent=True))
             except OIDCError as error:
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
-        elsewhere = url_at_base(context)
+        elsewhere = requests.url_at_base(context)
         advise_on_login(context, asked, elsewhere)
         if elsewhere is not None:
             return _redirect(elsewhere)
@@ -265,9 +258,9 @@ class Endpoints(Serving[Identity, RequestData]):
         with context.owning:
             is_form = request.method == "POST"
             parameters = (
-                await form_parameters(request, Code.AUTHORIZATION_MALFORMED)
+                await requests.form_parameters(request, Code.AUTHORIZATION_MALFORMED)
                 if is_form
-                else query_parameters(request, Code.AUTHORIZATION_MALFORMED)
+                else requests.query_parameters(request, Code.AUTHORIZATION_MALFORMED)
             )
             exchanges, cookies = engine.code_exchanges, context.cookies
             outcome = await complete_login(party, exchanges, parameters, cookies)
@@ -295,7 +288,7 @@ class Endpoints(Serving[Identity, RequestData]):
         return response
 
     async def _serve_logout(self, request: Request) -> Response:
-        form = await form_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
+        form = await requests.form_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
         return_to = form.get("return_to", [None])[-1]
         local = form.get("local", [""])[-1] in ("1", "true")
         await self._require_named_session(request)
@@ -317,7 +310,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     async def _serve_logged_out(self, request: Request) -> Response:
         context = self._context(request)
-        query = query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
+        query = requests.query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
         redirection = complete_logout(context.party, query, context.cookies)
         context.record(redirection.changes)
         return _redirect(redirection.location)
@@ -326,7 +319,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """An empty page, which only the provider can frame. Raises OIDCError."""
         party = self._context(request).registration(request)
         try:
-            query = query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
+            query = requests.query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
             await accept_front_channel_logout(party, query)
         except OIDCError as error:
             party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)

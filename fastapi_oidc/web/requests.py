@@ -173,6 +173,11 @@ class OwnRequest:
     # Where the application is
 
     @property
+    def is_excluded(self) -> bool:
+        """Whether `exclude` of the middleware covers the path."""
+        return self._routes.excludes(self.path)
+
+    @property
     def is_at_own_route(self) -> bool:
         """Whether the path is one of the library's."""
         return self.path in self._routes

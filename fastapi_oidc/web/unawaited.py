@@ -53,13 +53,14 @@ def require_takes(name: str, callback: Any, *given: type) -> None:
         taken = inspect.signature(callback, follow_wrapped=False)
     except (TypeError, ValueError):  # there is none, or it is written in C
         return
-    if any(isinstance(each.default, Depends) for each in taken.parameters.values()):
-        raise misconfigured(f"{name} has Depends(...): this library calls it, and injects nothing")
     try:
         named = taken.bind(*given).arguments
     except TypeError:
         kinds = ", ".join(each.__name__ for each in given)
         raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}") from None
+    left = [each for name, each in taken.parameters.items() if name not in named]
+    if any(_is_a(each.default, Depends) for each in left):
+        raise misconfigured(f"{name} has Depends(...): this library calls it, and injects nothing")
     if source := _tested_call(callback, named):
         raise misconfigured(
             f"{name} tests `{source}`, a coroutine, which is always true: write async and await"

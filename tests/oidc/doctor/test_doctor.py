@@ -418,9 +418,7 @@ async def test_introspection_is_rarely_needed(op: DevProvider) -> None:
     assert text == "no introspection_endpoint: oidc.api(introspect=...) cannot be used"
 
 
-def test_help_ends_with_0_and_another_command_is_refused(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_help_ends_with_0_and_any_other_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--help", "-h"):
         assert commands([option]) == 0
         assert "doctor" in capsys.readouterr().out
@@ -442,9 +440,7 @@ def test_help_ends_with_0_and_another_command_is_refused(
         ("https://app.example.com", False),
     ],
 )
-async def test_http_at_another_machine_is_a_warning(
-    op: DevProvider, base_url: str, is_told: bool
-) -> None:
+async def test_http_elsewhere_is_a_warning(op: DevProvider, base_url: str, is_told: bool) -> None:
     settings = settings_of(CLIENT, op, base_url=base_url, allow_insecure_http=True)
     findings = [each async for each in examine(settings, transport=httpx.ASGITransport(op.app))]
     told = [each for each in findings if "travel unencrypted" in each.text]

@@ -262,7 +262,7 @@ async def test_an_override_that_code_does_not_use(caplog: pytest.LogCaptureFixtu
 
     async with make_world(mount=mount).browser() as browser:
         assert (await browser.get("/asks")).status_code == 401
-    assert "oidc.require_auth is overridden, but only in the Depends(...) of this" in caplog.text
+    assert "oidc.require_auth is overridden, but only in Depends(...): neither" in caplog.text
 
 
 async def test_an_override_that_returns_the_identity() -> None:
@@ -331,7 +331,7 @@ async def forgets_await(user: Any) -> bool:
 def test_a_predicate_that_tests_a_coroutine(predicate: Any) -> None:
     oidc = make_world(resolve_identity=lambda _: Member(), identity_type=Member).oidc
     oidc.require(lambda user: bool(user) and is_admin(user))
-    oidc.require(unchecked(lambda is_admin: bool(is_admin())))
+    oidc.require(unchecked(lambda is_admin=Depends(asked): bool(is_admin())))
     with pytest.raises(ConfigurationError, match=r"tests `.*is_admin\(.*`, a coroutine, which is"):
         oidc.require(predicate)
 

@@ -88,9 +88,7 @@ def test_a_parameter_may_be_as_long_as_an_encrypted_code() -> None:
     ("said", "description"),
     [(["No."], "No."), ([], ""), (["<script>\r\n" + "a" * 3000], r"<script>\r\n" + "a" * 1988)],
 )
-def test_a_refusal_has_the_texts_of_the_provider_escaped_and_cut(
-    said: list[str], description: str
-) -> None:
+def test_a_refusal_has_its_texts_escaped_and_cut(said: list[str], description: str) -> None:
     with pytest.raises(AuthorizationRefused) as caught:
         parse({**REFUSAL, "error_description": said})
     assert caught.value.code is Code.AUTHORIZATION_REFUSED

@@ -201,9 +201,7 @@ def test_acr_is_one_of_those_that_were_asked_for(acr: JSON) -> None:
         ({"auth_time": NOW - 4000}, "authenticated 4000 s ago by this clock; max_age is 3600"),
     ],
 )
-def test_times_are_explained_by_their_difference_to_this_clock(
-    change: Changes, explanation: str
-) -> None:
+def test_times_are_explained_by_their_difference_to_ours(change: Changes, explanation: str) -> None:
     with pytest.raises(ProtocolViolation) as caught:
         accept_id_token(changed(VALID, change), EXPECTED, AT)
     assert caught.value.explanation == explanation
@@ -329,9 +327,7 @@ BROKEN_USERINFO: Rules = {
 
 
 @pytest.mark.parametrize(("change", "code"), breaking(BROKEN_USERINFO))
-def test_a_signed_response_is_of_this_provider_for_this_client_and_now(
-    change: Changes, code: Code
-) -> None:
+def test_a_signed_response_is_of_this_provider_for_us_and_now(change: Changes, code: Code) -> None:
     with refused(code, ProtocolViolation):
         accept_signed(changed(SIGNED, change))
 

@@ -74,9 +74,7 @@ def test_an_http_endpoint_is_for_an_http_issuer_that_was_allowed(endpoint: str) 
 
 @pytest.mark.parametrize("endpoint", REQUIRED)
 @pytest.mark.parametrize("allow_insecure_http", [True, False])
-def test_a_required_endpoint_of_an_https_issuer_is_https(
-    endpoint: str, allow_insecure_http: bool
-) -> None:
+def test_an_endpoint_of_an_https_issuer_is_https(endpoint: str, allow_insecure_http: bool) -> None:
     document = changed(DOCUMENT, {endpoint: "http://op.test/x"})
     with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
         parse(document, allow_insecure_http=allow_insecure_http)

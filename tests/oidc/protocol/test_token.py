@@ -253,9 +253,7 @@ def test_a_secret_of_six_characters_is_taken_out(secret: str, text: str) -> None
         ),
     ],
 )
-def test_a_refused_login_has_the_providers_words_and_advice(
-    error: str, description: str, explanation: str
-) -> None:
+def test_a_refused_login_has_advice(error: str, description: str, explanation: str) -> None:
     refused = AuthorizationRefused(error, description, ("openid", "email"))
     assert (refused.explanation, refused.details) == (explanation, {"error": error})
 

@@ -50,9 +50,7 @@ async def test_a_failure_is_not_tried_again_for_five_seconds(
     assert await document.get() == "value 2"
 
 
-async def test_a_failure_keeps_nothing_of_the_request_that_met_it(
-    document: Document[str], source: Source
-) -> None:
+async def test_a_failure_keeps_no_request(document: Document[str], source: Source) -> None:
     class Cookies(dict[str, str]):
         """Can be referred to weakly."""
 
@@ -79,9 +77,7 @@ async def test_a_value_that_others_renewed_is_used(document: Document[str], sour
     assert source.fetches == 2
 
 
-async def test_strangers_use_up_no_fetch_of_others(
-    document: Document[str], source: Source, time: Time
-) -> None:
+async def test_strangers_use_no_fetch(document: Document[str], source: Source, time: Time) -> None:
     seen = await document.get()
     time.now += 9
     assert await document.newer_than(seen, min_age=10) is seen
@@ -183,9 +179,7 @@ async def code_of(provider: Provider, token: str) -> Code:
     return caught.value.code
 
 
-async def test_a_flood_of_tokens_that_no_key_verifies_makes_no_flood_of_requests(
-    op: OP, old: SigningKey
-) -> None:
+async def test_a_flood_of_tokens_makes_no_flood_of_requests(op: OP, old: SigningKey) -> None:
     provider = op.provider()
     op.publish([old])
     damaged = old.sign(CLAIMS)[:-4] + "AAAA"
@@ -198,9 +192,7 @@ async def test_a_flood_of_tokens_that_no_key_verifies_makes_no_flood_of_requests
     assert op.asked("/jwks") == 2
 
 
-async def test_a_damaged_signature_is_final_after_the_keys_were_read_again(
-    op: OP, old: SigningKey
-) -> None:
+async def test_a_damaged_signature_is_final_after_a_fresh_set(op: OP, old: SigningKey) -> None:
     op.publish([old])
     damaged, provider = old.sign(CLAIMS)[:-4] + "AAAA", op.provider()
     with refused(Code.JWS_SIGNATURE, ProtocolViolation):

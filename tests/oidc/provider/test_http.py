@@ -273,9 +273,7 @@ async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
     return caught.value
 
 
-async def test_an_own_authority_is_trusted_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_own_authority_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
     async with listening_with_tls(answers, ours.issue("server")) as server:
         assert await body_of(server.url, HTTPOptions(ca_file=ours.file)) == b"ok"

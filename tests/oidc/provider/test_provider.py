@@ -24,9 +24,7 @@ from tests.oidc.provider.op import ISSUER, METADATA, NOW, OP, SigningKey
 @pytest.mark.parametrize(
     ("choice", "audience"), [("issuer", ISSUER), ("token_endpoint", "https://op.test/token")]
 )
-async def test_an_assertion_names_the_chosen_audience_and_is_sent_once(
-    op: OP, choice: str, audience: str
-) -> None:
+async def test_an_assertion_has_the_chosen_audience(op: OP, choice: str, audience: str) -> None:
     signer = Signer.of_private_key(Ed25519PrivateKey.generate())
     authentication = ClientAuthentication("private_key_jwt", "console", signer=signer)
     provider = op.provider(
@@ -54,9 +52,7 @@ async def test_an_assertion_names_the_chosen_audience_and_is_sent_once(
         (400, "text/html", '{"error": "invalid_grant"}'),
     ],
 )
-async def test_what_is_no_oauth_error_refuses_nothing(
-    op: OP, status: int, media_type: str, body: str
-) -> None:
+async def test_no_oauth_error_no_refusal(op: OP, status: int, media_type: str, body: str) -> None:
     """The page of a proxy without its backend, and of a firewall."""
     op.answer_text("/token", body, media_type, status=status)
     with pytest.raises(ProviderError, match=f"HTTP {status}.*a proxy or a firewall") as caught:

@@ -52,9 +52,7 @@ async def test_a_prompt_shows_the_page_to_a_signed_in_browser(rp: BareClient, pr
     assert (await rp.authorize(login_hint="", prompt=prompt)).status_code == 200
 
 
-async def test_prompt_none_is_of_the_user_of_the_hint_and_as_recent_as_max_age(
-    rp: BareClient,
-) -> None:
+async def test_prompt_none_is_of_the_hints_user_and_as_recent_as_max_age(rp: BareClient) -> None:
     id_token = (await rp.tokens(login_hint="alice"))["id_token"]
     rp.time.now += 61
     assert (await rp.answer(prompt="none", max_age="60"))["error"] == "login_required"

@@ -50,9 +50,7 @@ async def test_the_policy_allows_the_script_and_framing(rp: BareClient) -> None:
 @pytest.mark.parametrize(
     ("origin", "expected"), [("https://app.test", "unchanged"), ("https://evil.test", "changed")]
 )
-async def test_it_knows_the_session_of_the_origin(
-    rp: BareClient, origin: str, expected: str
-) -> None:
+async def test_it_knows_the_session_of_origins(rp: BareClient, origin: str, expected: str) -> None:
     state = (await rp.answer())["session_state"]
     page = (await rp.http.get("/check-session")).text
     assert answer_of(page, rp.http.cookies, f"app {state}", origin) == [expected, origin]

@@ -111,9 +111,7 @@ def key_set(lines: list[str]) -> object:
     return httpx.get(f"{exported(lines)['OIDC_ISSUER']}/jwks").json()
 
 
-async def test_a_restart_keeps_keys_secrets_and_the_way_out(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_restart_keeps_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ID token is a hint by its signature (RP-Initiated Logout 1.0, 2)."""
     path = folder / ".dev-provider.json"
     async with AsyncExitStack() as stack:
@@ -207,8 +205,6 @@ def test_a_file_of_another_program_is_left_alone(
     assert path.read_text() == content
 
 
-def test_a_folder_that_is_missing_ends_the_command(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_folder_ends_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--port", "0", "--secrets", str(folder / "none" / "file")]) == 1
     assert "none/file" in capsys.readouterr().err

@@ -66,9 +66,7 @@ async def test_a_session_is_stored_only_where_a_job_finds_it() -> None:
         ("alice", "eve", "no client 'eve'; its clients are app"),
     ],
 )
-def test_unknown_names_are_answered_with_the_known_ones(
-    user: str, client: str, explanation: str
-) -> None:
+def test_unknown_names_are_told_the_known_ones(user: str, client: str, explanation: str) -> None:
     op = make_world().op
     with pytest.raises(ValueError, match=explanation):
         op.tokens(user, client_id=client)

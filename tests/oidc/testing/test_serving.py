@@ -138,9 +138,7 @@ async def claims(rp: BareClient, **changes: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("member", [{"value": "otp"}, {"values": ["otp"], "essential": True}])
-async def test_the_claims_parameter_demands_it_too(
-    rp: BareClient, member: dict[str, object]
-) -> None:
+async def test_the_claims_parameter_demands_it(rp: BareClient, member: dict[str, object]) -> None:
     requested = json.dumps({"id_token": {"acr": member}})
     assert (await claims(rp, claims=requested))["acr"] == "otp"
 

@@ -99,9 +99,7 @@ async def test_it_is_used_once_within_a_minute(rp: BareClient, end: str) -> None
         ({"client_id": "other"}, "invalid_client"),
     ],
 )
-async def test_it_is_checked_when_it_is_pushed(
-    rp: BareClient, change: dict[str, str], error: str
-) -> None:
+async def test_a_pushed_one_is_checked(rp: BareClient, change: dict[str, str], error: str) -> None:
     refused = await push(rp, **change)
     assert refused.json()["error"] == error
 

@@ -226,9 +226,7 @@ async def test_a_middleware_that_guards_the_login_is_told(caplog: pytest.LogCapt
     assert "require_auth: it refuses /auth/login, where people sign in" in caplog.text
 
 
-async def test_a_middleware_that_swallows_refusals_is_told(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_middleware_that_hides_refusals_is_told(caplog: pytest.LogCaptureFixture) -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         with_own_headers(app, oidc)
 

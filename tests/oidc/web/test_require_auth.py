@@ -209,6 +209,28 @@ async def test_a_token_or_session_too_much_is_told(
     assert ("only: use" in caplog.text) == bool(said and "only" in said)
 
 
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (
+            "/health",
+            "exclude: /health is below it, and its endpoint or the application has a",
+        ),
+        (
+            "/me",
+            "exception_handler: that of 401 is for HTTPException: refusals of this library",
+        ),
+    ],
+)
+async def test_a_refusal_that_was_not_meant_is_told(path: str, told: str, caplog: Any) -> None:
+    world = make_world(middleware={"exclude": ["/health"]})
+    world.app.get("/health", dependencies=[Depends(world.oidc.require_auth)])(lambda: None)
+    if path == "/me":
+        world.app.add_exception_handler(401, lambda *_: Response())
+    assert (await world.browser().get(path)).status_code == 401
+    assert [each[: len(told)] for each in caplog.messages] == [told]
+
+
 async def test_a_method_that_a_middleware_has_changed_is_the_one_that_counts() -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         mount_notes(app, oidc)

@@ -50,9 +50,7 @@ POINT = ec_key().public_key().public_numbers()
         (OKP, ["EdDSA", "Ed25519"]),
     ],
 )
-def test_a_key_verifies_what_its_type_curve_and_owner_allow(
-    jwk: dict[str, JSON], algorithms: list[str]
-) -> None:
+def test_a_key_verifies_what_it_may(jwk: dict[str, JSON], algorithms: list[str]) -> None:
     key = JsonWebKey.parse(jwk)
     assert key.kid == jwk["kid"]
     assert list(key.verifiers) == algorithms
@@ -168,9 +166,7 @@ def test_two_keys_of_one_name_are_both_tried() -> None:
         *((None, keys) for keys in (OTHER_TYPES, [])),
     ],
 )
-def test_an_unknown_kid_or_no_key_that_suits_asks_for_a_fresh_set(
-    kid: str | None, keys: list[JSON]
-) -> None:
+def test_an_unknown_kid_or_no_key_asks_for_a_fresh_set(kid: str | None, keys: list[JSON]) -> None:
     with refused(Code.JWS_KEY_MISSING, Unverified):
         verify(kid=kid, signed_by="one" if kid is None else "attacker", keys=keys)
 
