@@ -90,7 +90,6 @@ class Accesses:
             for task in self._kept.values():
                 task.cancel()
             await asyncio.gather(*self._kept.values(), return_exceptions=True)
-            await self.broker.aclose()
 
     async def give(
         self, session: OIDCSession[User], machine: HostedMonitor, routes: list[str], minutes: int

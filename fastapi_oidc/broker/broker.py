@@ -8,16 +8,15 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from html import escape
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import Any
 from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
-from fastapi_oidc.broker.access import Access, Approval, Limits, Refused
-from fastapi_oidc.broker.accesses import Accesses, digest
+from fastapi_oidc.broker.access import Access, Accesses, Approval, Limits, Refused, digest
 from fastapi_oidc.broker.guest import GuestApp
-from fastapi_oidc.broker.route import Route
+from fastapi_oidc.broker.route import Api, Route
 from fastapi_oidc.broker.server import Owner, serving
 from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.events import EventName
@@ -30,14 +29,6 @@ from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.misuse import Awaited, require_kind
 from fastapi_oidc.web.pages import document
 
-_APPROVAL: Final = "broker_approval"
-"""The name of the page."""
-
-_NOBODY_APPROVES: Final = (
-    "Nobody can approve the calls of the broker's routes, because the application has no page for "
-    "it.\nAdd the line: app.include_router(broker.router)"
-)
-
 
 class Broker(Awaited):
     """Gives machines the right to call APIs as a person, and takes it back.
@@ -48,9 +39,9 @@ class Broker(Awaited):
         await broker.withdraw(access)
 
     A guest asks for a name of `routes`, in lower case; the name stands for a URL, and the calls
-    that `allow` lists are sent there with a token of the person. Raises ConfigurationError, also
-    with configuration.store_missing if sessions are in cookies: only a session store can end what a
-    person has given.
+    that `allow` lists are sent there with a token of the person. `router` has the page on which
+    the person approves calls. Raises ConfigurationError, also with configuration.store_missing if
+    sessions are in cookies: only a session store can end what a person has given.
     """
 
     noun = "broker"
@@ -60,21 +51,14 @@ class Broker(Awaited):
         self, oidc: OIDC[Any, Any], routes: Mapping[str, Route], *, limits: Limits | None = None
     ) -> None:
         self.limits, self.routes = limits or Limits(), dict(routes)
-        engine, party = oidc.runtime.engine, oidc.runtime.party
-        if wrong := [name for name in self.routes if name != name.lower() or set(name) & set(":/")]:
-            raise misconfigured(
-                f"{wrong[0]!r} is a host's name in lower case, without :// and port"
-            )
         for route in self.routes.values():
             require_kind("each of the routes of a Broker", route, Route)
-            if route.approve:
-                engine.needed[_APPROVAL] = _NOBODY_APPROVES
-            api = party.api(route.target)
-            if route.actor is not None and api is not None:
+            api = oidc.runtime.party.api(route.target)
+            if route.actor is not None:
                 require_exchange(api)
-        self._accesses = Accesses(oidc, self.routes, self.limits)
+        self._accesses = Accesses(oidc)
         self._guests: WeakValueDictionary[str, GuestApp] = WeakValueDictionary()
-        self.router = _approval_router(oidc, self._accesses)
+        self.router = _approval_router(oidc, self._accesses, self.limits.recent_seconds)
 
     async def give(
         self, session: OIDCSession[Any], *, to: str, routes: Sequence[str], until: timedelta
@@ -85,13 +69,8 @@ class Broker(Awaited):
         `withdraw`; it replaces what the person gave this machine before. Raises Refused
         (broker.taken) while another person's access of this machine lasts, and SessionError.
         """
-        require_kind("session of broker.give", session, OIDCSession)
-        require_kind("until of broker.give", until, timedelta)
-        if until <= timedelta():
-            raise misconfigured("until of broker.give is how long the access lasts, more than 0")
         if not routes or not set(routes) <= self.routes.keys():
             raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
-        now = self._accesses.party.clock.now()
         asked = Access(
             id=secrets.token_urlsafe(12),
             machine=to,
@@ -100,7 +79,7 @@ class Broker(Awaited):
             sub=session.sub,
             session_id=session.id,
             keys=keys_of(session),
-            until=now + int(until.total_seconds()),
+            until=self._accesses.party.clock.now() + int(until.total_seconds()),
         )
         access = await self._accesses.give(asked)
         told = f"{', '.join(routes)} until {access.until}"
@@ -112,7 +91,6 @@ class Broker(Awaited):
 
         Calls under way end at once in this process, and in others within POLL_SECONDS.
         """
-        require_kind("access of broker.withdraw", access, Access)
         try:
             await self._accesses.change(access, Access.withdrawn)
         finally:
@@ -136,9 +114,9 @@ class Broker(Awaited):
         return await self._accesses.of(digest(machine))
 
     def app(self, access: Access) -> GuestApp:
-        """The ASGI application for the guest of one access."""
-        require_kind("access of broker.app and broker.serve", access, Access)
-        guest = self._guests.get(access.id) or GuestApp(access, self._accesses)
+        """The ASGI application for the guest of one access; its `aclose` stores what calls cost."""
+        apis = {name: Api(self.routes[name]) for name in access.routes if name in self.routes}
+        guest = GuestApp(access, self._accesses, apis, self.limits)
         return self._guests.setdefault(access.id, guest)
 
     @asynccontextmanager
@@ -154,21 +132,21 @@ class Broker(Awaited):
         async with aclosing(app), serving(app, fspath(path), owner):
             yield
 
-    async def aclose(self) -> None:
-        """Store what calls have cost, and close the connections to the APIs."""
-        for guest in [*self._guests.values()]:
-            await guest.aclose()
 
-
-def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
+def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: int) -> APIRouter:
     """`/approvals/{id}`, for users who have authenticated recently."""
     router = APIRouter(include_in_schema=False)
-    recently = Depends(oidc.require_recent(accesses.limits.recent_seconds))
+    recently = Depends(oidc.require_recent(recent_seconds))
 
-    @router.get("/approvals/{id}", name=_APPROVAL)
+    @router.get("/approvals/{id}")
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
-        form = _form(*await accesses.asked(session, id), oidc.csrf_token(session))
-        return document("Approve a call", form)
+        access, asked = await accesses.asked(session, id)
+        csrf = f'<input type="hidden" name="{CSRF_FIELD}" value="{oidc.csrf_token(session)}">'
+        buttons = (
+            '<form method="post"><button name="decision" value="approve">Approve</button> '
+            f'<button name="decision" value="refuse">Refuse</button>{csrf}</form>'
+        )
+        return document("Approve a call", _shown(access, asked) + buttons)
 
     @router.post("/approvals/{id}", dependencies=[Depends(oidc.require_csrf)])
     async def decide(
@@ -176,8 +154,8 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
     ) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
         is_approved = (await form_of(request)).get("decision") == "approve"
-        approved = [id] if is_approved else []
-        await accesses.change(access, lambda found: found.decided(asked, *approved))
+        after = [asked.approved()] if is_approved else []
+        await accesses.change(access, lambda found: found.decided(asked, *after))
         told = "approved" if is_approved else "refused"
         call = asked.model_dump(include={"route", "method", "path"}) | {"approval": id}
         accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **call)
@@ -186,19 +164,12 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses) -> APIRouter:
     return router
 
 
-def _form(access: Access, asked: Approval, csrf: str) -> str:
-    headers = "; ".join(f"{name}: {text}" for name, text in asked.headers)
-    return (
-        f"<p>{_shown(access.machine)} wants to send this as you:</p>"
-        f"<p><b>{_shown(asked.method)}</b> <code>{_shown(asked.url)}</code></p>"
-        f"<p>{_shown(headers)}</p><p>Body: {len(asked.body)} bytes</p>"
-        f"<pre>{_shown(asked.body.decode('utf-8', 'backslashreplace'))}</pre>"
-        f'<form method="post"><input type="hidden" name="{CSRF_FIELD}" value="{escape(csrf)}">'
-        '<button name="decision" value="approve">Approve</button> '
-        '<button name="decision" value="refuse">Refuse</button></form>'
+def _shown(access: Access, asked: Approval) -> str:
+    """What would be sent, with escapes for all but ASCII: others may hide, or look like another."""
+    headers = "".join(f"{name}: {text}\n" for name, text in asked.headers)
+    body = asked.body.decode("utf-8", "backslashreplace")
+    text = (
+        f"{access.machine} wants to send this as you, with a body of {len(asked.body)} bytes:\n\n"
+        f"{asked.method} {asked.url}\n{headers}\n{body}"
     )
-
-
-def _shown(text: str) -> str:
-    """The text as HTML, with escapes for all but ASCII: others may hide, or look like another."""
-    return escape(text.encode("ascii", "backslashreplace").decode())
+    return f"<pre>{escape(text.encode('ascii', 'backslashreplace').decode())}</pre>"

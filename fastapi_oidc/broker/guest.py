@@ -1,22 +1,24 @@
-"""The ASGI application of one guest: each call is judged, passed on and recorded."""
+"""The ASGI application of one guest, and the life of a call: judged, passed on and recorded."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from operator import neg
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import httpx
-from anyio import CancelScope
-from starlette.requests import ClientDisconnect
+from anyio import CancelScope, move_on_after
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.broker.access import Access, Approval, Refused, Use
-from fastapi_oidc.broker.accesses import Accesses, copy_of, new_id
-from fastapi_oidc.broker.calls import Call
-from fastapi_oidc.broker.connections import Connections
+from fastapi_oidc.broker.access import Access, Accesses, Approval, Judged, Limits, Refused, Use
+from fastapi_oidc.broker.route import Api, end_to_end, normalised, query_of
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
@@ -25,19 +27,140 @@ from fastapi_oidc.grants import Actor, Detached, auth_of
 from fastapi_oidc.grants.exchanges import own_token
 from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed
 
+Apis: TypeAlias = Mapping[str, Api]
+"""The APIs that one guest may call, by the names of their routes."""
+
 POLL_SECONDS: Final = 1.0
-"""Seconds between two looks at the access of calls under way: the longest time for which a call
-goes on after another process has withdrawn the access or ended the session. The second look after a
-guest has left ends its call.
+"""Seconds between two looks at the access of calls under way and at their guest: the longest time
+for which a call goes on after another process has withdrawn the access or ended the session, or
+waits after its person has approved it.
 """
 
 STORE_SECONDS: Final = 5.0
 """Seconds after which a store that does not respond ends the calls under way."""
 
-ASKED: Final = EventName.ACCESS_APPROVAL_ASKED
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for a connection to an address."""
 
-LOOK_SECONDS: Final = 0.5
-"""Seconds between two looks for the person's decision."""
+REFUSAL_SECONDS: Final = 5.0
+"""Seconds for which a guest can leave a refusal unread."""
+
+SMALL_BODY: Final = 64 * 1024
+"""Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
+
+MOST_ASKED: Final = 8 * 1024
+"""Bytes of a method, path and query, judged before all else is."""
+
+HAS_LEFT: Final = "has_left"
+"""What a server puts into the state of a scope: a function that says whether the guest has left."""
+
+_TARGET: Final = re.compile(rb"(?:http://([^/]*))?(.*)")
+"""A path, for a proxy with the host before it (RFC 9112 3.2.2)."""
+
+
+class Call:
+    """One call, as far as it has come, of `seconds` at most.
+
+    `told` has the members of its event: `status` is that of the answer to the guest, 0 before it
+    begins, and the bytes are those of its body and its answer so far. `error` is why it has no
+    whole answer of the API.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
+        self._request, self._send = Request(scope, receive, send), send
+        self.has_left = scope.get("state", {}).get(HAS_LEFT, lambda: False)
+        self.told = dict[str, Any](route="", method="", path="", status=0, sent=0, received=0)
+        self._began, self.bound = time.perf_counter(), move_on_after(seconds)
+        self.reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
+        self.error: OIDCError | None = None
+
+    def cut(self, because: SessionError) -> None:
+        """End the call."""
+        self.reason = because
+        self.bound.cancel()
+
+    def facts(self) -> dict[str, Any]:
+        """The members of its event, and the seconds that it took so far."""
+        return self.told | {"seconds": time.perf_counter() - self._began}
+
+    def read(self, apis: Apis) -> Api:
+        """The API that the guest asks for; raises Refused unless its route plainly allows the call.
+
+        The guest's `Host` selects a route, and is never a destination.
+        """
+        scope, method = self._request.scope, self._request.method
+        raw_path, query = scope["raw_path"], scope["query_string"]
+        if scope["http_version"] == "1.0":  # it ends an answer as a cut one ends (RFC 9112 6.3)
+            raise Refused(Code.BROKER_VERSION, "the request is HTTP/1.0")
+        if len(method) + len(raw_path) + len(query) > MOST_ASKED:
+            raise Refused(Code.BROKER_REQUEST, "the method, path and query are too long")
+        host, target = _TARGET.fullmatch(raw_path).groups()  # type: ignore[union-attr]
+        named = self._request.headers.get("host", "") if host is None else host.decode("latin-1")
+        name = named.partition(":")[0].lower()
+        if name not in apis:
+            raise Refused(Code.BROKER_NAME, "the access has no route of this name")
+        self.told |= {"route": name, "method": method}
+        route, path = apis[name].route, normalised(target)
+        self.told["path"], what = path, f"{method} {path}"
+        if not route.allowed.fullmatch(what):
+            raise Refused(Code.BROKER_NOT_ALLOWED, f"the route allows no {method} of this path")
+        self.waits = route.approved.fullmatch(what) is not None
+        self._url = f"{route.url}{path}{query_of(query)}"
+        return apis[name]
+
+    async def request_to(self, api: Api, most: int) -> httpx.Request:
+        """The request to the API, with a body of `most` bytes, which is not read if it is large.
+
+        Its framing is our own: a length, or chunks (RFC 9112 6). Raises Refused, ClientDisconnect.
+        """
+        given = self._request.headers
+        headers = [pair for pair in end_to_end(given.raw) if pair[0] in api.route.passed]
+        body: Any = (self._counted("sent", part, most) async for part in self._request.stream())
+        if "transfer-encoding" not in given:  # else chunks override a length (RFC 9112 6.3)
+            length = int(given.get("content-length", 0))
+            if length > most:
+                raise _too_large(most)
+            if length > SMALL_BODY:
+                headers.append((b"content-length", str(length).encode()))
+            else:
+                body = b"".join([part async for part in body])
+        method, timeout = self.told["method"], {"timeout": {"connect": CONNECT_SECONDS}}
+        # The class itself, not `client.build_request`, which would add what the client has.
+        return httpx.Request(method, self._url, headers=headers, content=body, extensions=timeout)
+
+    async def pass_on(self, answer: httpx.Response, most: int) -> None:
+        """Stream the API's answer to the guest, without headers that have the token.
+
+        Raises Refused.
+        """
+        has_two = {"content-length", "transfer-encoding"} <= {*answer.headers}
+        if not 200 <= answer.status_code < 600 or has_two:
+            raise Refused(Code.BROKER_UNREACHABLE, "the answer has another status, or two framings")
+        token = answer.request.headers.get("authorization", "").rpartition(" ")[2].encode()
+        headers = end_to_end(answer.headers.raw)
+        headers = [pair for pair in headers if not (token and token in pair[1])]
+        status = self.told["status"] = answer.status_code
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        stream: Any = answer.stream
+        async for part in stream:
+            body = self._counted("received", part, most)
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        await self._send({"type": "http.response.body"})
+
+    async def refuse(self, error: OIDCError) -> None:
+        """Answer with a sentence and the stable code, for a program or its author."""
+        text = f"{error.code}: {error.public_text}\n"
+        headers = {"Cache-Control": "no-store", "Connection": "close"}  # a body may be unread
+        status = self.told["status"] = int(error.status)
+        answer, request = PlainTextResponse(text, status, headers), self._request
+        with suppress(OSError), move_on_after(REFUSAL_SECONDS):
+            await answer(request.scope, request.receive, self._send)
+
+    def _counted(self, what: str, part: bytes, most: int) -> bytes:
+        self.told[what] += len(part)
+        if self.told[what] > most:
+            raise _too_large(most)
+        return part
 
 
 class GuestApp:
@@ -47,14 +170,11 @@ class GuestApp:
     when the access has ended or is not known to last.
     """
 
-    def __init__(self, access: Access, accesses: Accesses) -> None:
-        self._access, self._accesses, self._limits = access, accesses, accesses.limits
-        routes = accesses.routes
-        self._routes = {name: routes[name] for name in access.routes if name in routes}
-        self._connections = {name: Connections(to) for name, to in self._routes.items()}
-        self._tokens: dict[str, IssuedToken] = {}
+    def __init__(self, access: Access, accesses: Accesses, apis: Apis, limits: Limits) -> None:
+        self._access, self._accesses, self._apis, self._limits = access, accesses, apis, limits
         self._open, self._cost, self._recording = set[Call](), Use(), asyncio.Lock()
         self._watch: SingleFlight[None, None] = SingleFlight()
+        self._known: Judged | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
@@ -70,19 +190,17 @@ class GuestApp:
                 await self._pass_on(call)
             if call.bound.cancelled_caught:
                 raise call.reason
-        except (OIDCError, ClientDisconnect, httpx.HTTPError, httpx.StreamError) as error:
+        except (OIDCError, ClientDisconnect, OSError, httpx.HTTPError, httpx.StreamError) as error:
             call.error = _as_refusal(error)
-            if not call.status:
+            if not call.told["status"]:
                 await call.refuse(call.error)
         except asyncio.CancelledError:
             call.error = Refused(Code.BROKER_WITHDRAWN, "the access is served no more")
             raise
         finally:
-            call.end()
             self._open.discard(call)
-            self._cost = self._cost.plus(Use(1, **call.bytes))
+            self._record(call)
             self._watch.start(None, self._watch_calls)  # the one before may have failed
-            self._announce(call)
 
     def cut(self, because: SessionError) -> None:
         """End all calls under way."""
@@ -92,77 +210,78 @@ class GuestApp:
     async def aclose(self) -> None:
         """Store what calls have cost, and close the connections to the APIs."""
         with CancelScope(shield=True), suppress(SessionError):
-            for connections in self._connections.values():
-                await connections.aclose()
-            await self._record()
+            for api in self._apis.values():
+                await api.aclose()
+            await self._store_cost()
 
     async def _pass_on(self, call: Call) -> None:
-        limits, route = self._limits, call.read(self._routes)
-        name, method, path = call.where.values()
-        waits = route.approved.fullmatch(f"{method} {path}")
-        most = limits.approved_bytes if waits else limits.request_bytes
-        request = await call.request_to(route, most)
-        if waits:
+        """The life of a call; raises what ends it before the end of its answer."""
+        api, limits = call.read(self._apis), self._limits
+        most = limits.approved_bytes if call.waits else limits.request_bytes
+        request = await call.request_to(api, most)
+        if call.waits:
             await request.aread()
             await self._require_more()
             await self._approved(call, request)
         live = await self._require_more()  # last: a guest may send its body slowly
-        token = partial(self._token, name, live)  # the one path to a session's tokens
-        proofs = self._accesses.grants.proofs
+        token, proofs = partial(self._token, api, live), self._accesses.grants.proofs
         # The route has judged its URL.
-        auth = route.auth or auth_of(token, MIN_VALIDITY, proofs, is_insecure_allowed=True)
-        async with self._connections[name].answer(request, auth) as answer:
+        auth = api.route.auth or auth_of(token, MIN_VALIDITY, proofs, is_insecure_allowed=True)
+        async with api.answer(request, auth) as answer:
             await call.pass_on(answer, limits.answer_bytes)
 
-    async def _judge(self) -> tuple[Access, Live]:
-        return await self._accesses.judge(self._access)
+    async def _judge(self) -> Judged:
+        self._known = await self._accesses.judge(self._access, self._known)
+        return self._known
 
     async def _require_more(self) -> Live:
         """The session of the access; raises Refused when it has no more calls, or has ended."""
-        access, live = await self._judge()
+        access, live, _ = await self._judge()
         if access.use.calls + self._cost.calls + len(self._open) > self._limits.calls:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
         return live
 
     async def _approved(self, call: Call, request: httpx.Request) -> None:
         """Return when the person has approved the request; raises Refused."""
-        accesses, access, id = self._accesses, self._access, new_id(self._access.machine)
-        until = accesses.party.clock.now() + int(self._limits.approval_seconds)
+        accesses, access, id = self._accesses, self._access, self._access.new_id()
+        what = {name: call.told[name] for name in ("route", "method", "path")}
         headers, body = tuple(request.headers.multi_items()), request.content
-        what = call.where | {"url": str(request.url), "headers": headers, "body": body}
-        waiting = Approval(id=id, until=until, **what)
+        asked = Approval(id=id, url=str(request.url), headers=headers, body=body, **what)
         try:
-            await accesses.change(access, lambda found: found.settled(id, waiting))
-            accesses.announce(ASKED, access, f"{waiting} waits", approval=id, **call.where)
-            while id not in (found := (await self._judge())[0]).approved:
-                if all(each.id != id for each in found.waiting):
-                    raise Refused(Code.BROKER_NOT_APPROVED, "refused, or not approved in time")
-                await asyncio.sleep(LOOK_SECONDS)
+            await accesses.change(access, lambda found: found.settled(id, asked))
+            told, name = f"{asked} waits", EventName.ACCESS_APPROVAL_ASKED
+            accesses.announce(name, access, told, approval=id, **what)
+            while asked in (found := (await self._judge())[0]).waiting:  # noqa: ASYNC110 - others
+                await asyncio.sleep(POLL_SECONDS)
+            if asked.approved() not in found.waiting:
+                raise Refused(Code.BROKER_NOT_APPROVED, "the person has refused it")
         finally:
             with CancelScope(shield=True):
                 await accesses.change(access, lambda found: found.settled(id))
 
-    async def _token(self, name: str, live: Live, needed: Needed) -> IssuedToken:
-        party, actor = self._accesses.party, self._routes[name].actor
-        api = party.api(self._routes[name].target)
-        known = self._tokens.get(name) if api else own_token(live.session)
+    async def _token(self, api: Api, live: Live, needed: Needed) -> IssuedToken:
+        party, actor = self._accesses.party, api.route.actor
+        target = party.api(api.route.target)
+        known = api.token if target else own_token(live.session)
         if known is not None and needed.is_met_by(known, party.clock.now()):
             return known
         # A request for a token may be shared with the person's own, which the end of the access
         # must not fail: only the session is judged here.
-        holder = Detached(party, copy_of(self._access), may_be_idle=True)
+        holder = Detached(party, self._access.copy_of_session(), may_be_idle=True)
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
-        token = await self._accesses.grants.token(live.id, holder, api, needed, acting)
+        token = await self._accesses.grants.token(live.id, holder, target, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
-        self._tokens[name] = token
+        api.token = token
         return token
 
-    def _announce(self, call: Call) -> None:
+    def _record(self, call: Call) -> None:
+        """Count what the call has cost, and tell what it was."""
         code, facts = call.error.code if call.error else None, call.facts()
-        told = ", ".join(f"{name} {value}" for name, value in facts.items())
+        self._cost = self._cost.plus(Use(1, facts["sent"], facts["received"]))
+        told = ", ".join(f"{name} {value}" for name, value in facts.items() if value != "")
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
 
-    async def _record(self) -> None:
+    async def _store_cost(self) -> None:
         """Store the costs that are not stored, which count here until then; raises SessionError."""
         async with self._recording:  # the watch and the end of the app would count calls twice
             if (cost := self._cost).calls:
@@ -176,14 +295,18 @@ class GuestApp:
             while self._open or self._cost.calls:
                 await asyncio.sleep(POLL_SECONDS)
                 async with asyncio.timeout(STORE_SECONDS):
-                    await self._record()
+                    await self._store_cost()
                     await self._judge()
-                for call in [*self._open]:
-                    call.look()
+                for call in (each for each in [*self._open] if each.has_left()):
+                    call.cut(Refused(Code.BROKER_REQUEST, "the guest has left"))
         except SessionError as failed:
             error = failed
         finally:  # whatever has ended the watch, no call goes on without it
             self.cut(error)
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(Code.BROKER_TOO_LARGE, f"more than {most} bytes")
 
 
 def _as_refusal(error: Exception) -> OIDCError:
@@ -192,5 +315,6 @@ def _as_refusal(error: Exception) -> OIDCError:
         return Refused(Code.BROKER_SIGNED_OUT, str(error))
     if isinstance(error, OIDCError):
         return error
-    code = Code.BROKER_REQUEST if isinstance(error, ClientDisconnect) else Code.BROKER_UNREACHABLE
+    is_of_guest = isinstance(error, (ClientDisconnect, OSError))  # it has left
+    code = Code.BROKER_REQUEST if is_of_guest else Code.BROKER_UNREACHABLE
     return Refused(code, type(error).__name__)

@@ -1,46 +1,46 @@
-"""What one name in a guest stands for, and the calls that it allows (RFC 3986 6.2.2)."""
+"""An API for which a name in a guest stands: the calls that pass, and the connections to it."""
 
 from __future__ import annotations
 
+import asyncio
 import posixpath
 import re
+import socket
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from functools import reduce
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
+import httpcore
 import httpx
 
 from fastapi_oidc.broker.access import Access, Refused
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
-from fastapi_oidc.protocol.downstream import ActorToken, Target
+from fastapi_oidc.protocol.downstream import ActorToken, IssuedToken, Target
 from fastapi_oidc.protocol.urls import fault_of_url, travels_unencrypted
 
-Network: TypeAlias = IPv4Network | IPv6Network
 Actor: TypeAlias = Callable[[Access], Coroutine[Any, Any, ActorToken]]
 """Returns the token that says that a machine acts (RFC 8693 2.1)."""
 
-_WORDS: Final = (
-    "accept accept-encoding accept-language content-encoding content-language content-type "
-    "idempotency-key if-match if-modified-since if-none-match if-range if-unmodified-since "
-    "last-event-id mcp-protocol-version mcp-session-id prefer range user-agent"
+_PASSED: Final = frozenset(
+    b"accept accept-encoding accept-language content-encoding content-language content-type "
+    b"idempotency-key if-match if-modified-since if-none-match if-range if-unmodified-since "
+    b"last-event-id mcp-protocol-version mcp-session-id prefer range user-agent".split()
 )
-_PASSED: Final = frozenset(_WORDS.split())
 """Headers of a guest that reach every API. Others may change what a request means, as
 `X-HTTP-Method-Override` and `X-Original-URL` do.
 """
-_HOP_WORDS: Final = (
-    "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
-    "transfer-encoding upgrade"
+_NEVER: Final = frozenset(
+    b"alt-svc authentication-info authorization connection cookie dpop dpop-nonce expect forwarded "
+    b"host keep-alive proxy-authenticate proxy-authorization proxy-connection set-cookie te "
+    b"trailer transfer-encoding upgrade www-authenticate".split()
 )
-HOP_BY_HOP: Final = frozenset(_HOP_WORDS.split())
-"""RFC 9110 7.6.1, and those of earlier specifications."""
-
-_NEVER_WORDS: Final = "authorization content-length cookie dpop expect forwarded host set-cookie"
-_NEVER_PASSED: Final = HOP_BY_HOP.union(_NEVER_WORDS.split())
+"""Headers that pass in neither direction: those that select a token or a destination, and those for
+one hop (RFC 9110 7.6.1, and earlier specifications).
+"""
 
 _PATH: Final = re.compile(r"/(?:[\w\-.~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -53,25 +53,33 @@ encoded twice, empty segments, and dot segments with a parameter.
 """
 _QUERY: Final = re.compile(rb'[!"$-~]*')
 """Without `#`: a person would see what follows, and no API would get it (RFC 9112 3.2)."""
-_CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ (/.*)")
-"""An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path."""
+_CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ ((?:/[^/*]*(?:\*[^/*]*)?)*(?:/\*\*)?)")
+"""An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path. One `*`
+in a segment has one end there, so no path is tried in each of its divisions.
+"""
 
-_SLOW: Final = re.compile(r"\*\*[^/]*\*")
-"""The one order of wildcards for which a path would be read once for each of its characters."""
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
 
-MOST_PATH: Final = 8 * 1024
-"""Bytes of a path, judged before all else is."""
+_UNICAST: Final = ip_network("0.0.0.0/0"), ip_network("2000::/3")
+"""Every IPv4 address, and all public IPv6 addresses so far. Outside are IPv6 addresses that lead to
+IPv4 (RFC 4291, 6052, 7915).
+"""
 
-MOST_TARGET: Final = 32 * 1024
-"""Bytes of a path with its query."""
+_UNREACHABLE_WORDS: Final = "168.63.129.16/32 192.0.0.0/24 2002::/16 2001::/32 3fff::/20"
+_UNREACHABLE: Final = tuple(map(ip_network, _UNREACHABLE_WORDS.split()))
+"""Not private for every Python: metadata of Azure (at a public address) and of Oracle, IPv4 inside
+of IPv6 (RFC 3056 and 4380), and addresses of documentation (RFC 9637).
+"""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Route:
     """An API at `url`, and the calls of it that a guest may make.
 
     `allow` lists methods with paths below `url`, such as "GET /events/*": `*` is a part of one
-    segment, and `**` any number of segments. Those that `approve` repeats wait for the person.
-    `headers` are further request headers that pass.
+    segment, and `/**` at the end is any number of segments. Those that `approve` repeats wait for
+    the person. `headers` are further request headers that pass.
 
     `audience`, `resource` and `scope` select one of the `downstream_apis`, as in `oidc.auth`;
     `own_token` sends the session's own token instead, and `auth` replaces the person's token.
@@ -81,46 +89,34 @@ class Route:
     public addresses and those in `networks` (as "10.0.0.0/8"). Raises ConfigurationError.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        allow: Sequence[str],
-        approve: Sequence[str] = (),
-        audience: str | None = None,
-        resource: str | None = None,
-        scope: str | Sequence[str] = (),
-        own_token: bool = False,
-        auth: httpx.Auth | None = None,
-        actor: Actor | None = None,
-        headers: Sequence[str] = (),
-        networks: Sequence[str] = (),
-        verify: ssl.SSLContext | bool = True,
-    ) -> None:
-        self.target = Target(audience=audience, resource=resource, scope=scope)
-        if [not self.target.is_empty, own_token, auth is not None].count(True) != 1:
+    url: str = field(kw_only=False)
+    allow: Sequence[str]
+    approve: Sequence[str] = ()
+    audience: str | None = None
+    resource: str | None = None
+    scope: str | Sequence[str] = ()
+    own_token: bool = False
+    auth: httpx.Auth | None = None
+    actor: Actor | None = None
+    headers: Sequence[str] = ()
+    networks: Sequence[str] = ()
+    verify: ssl.SSLContext | bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, and prepare what each call needs."""
+        self.target = Target(audience=self.audience, resource=self.resource, scope=self.scope)
+        if [not self.target.is_empty, self.own_token, self.auth is not None].count(True) != 1:
             raise _invalid("give one of audience, resource and scope; or own_token; or auth")
-        if auth is not None and auth.requires_response_body:
-            raise _invalid("auth reads whole answers, which may have no end")
-        lists = {"allow": allow, "approve": approve, "headers": headers, "networks": networks}
-        for name in (name for name, given in lists.items() if isinstance(given, str)):
-            raise _invalid(f"{name} is a list: write {name}=[{lists[name]!r}]")
-        if not allow:
-            raise _invalid("allow has no call, so nothing is allowed")
-        if not set(approve) <= set(allow):  # a misspelled one would pass without the person
+        if not set(self.approve) <= set(self.allow):  # a misspelled one would pass
             raise _invalid("approve has a call that allow has not")
-        is_private = bool(networks) or not travels_unencrypted(url)
-        if fault_of_url(url, allow_insecure_http=is_private) or "?" in url:
+        is_private = bool(self.networks) or not travels_unencrypted(self.url)
+        if fault_of_url(self.url, allow_insecure_http=is_private) or "?" in self.url:
             raise _invalid("url must begin with https, and have no user, query and fragment")
-        self.url, self.networks = url.rstrip("/"), [*map(ip_network, networks)]
-        below = urlsplit(self.url).path
-        for call in (each for each in allow if below and f" {below}/" in f"{each}/"):
-            shorter = call.replace(below, "", 1)
-            raise _invalid(f"{call!r} repeats the path of url: paths are below it, as {shorter!r}")
-        self.allow, self.approve, self.auth, self.actor = allow, approve, auth, actor
-        self.context = httpx.create_ssl_context(verify, trust_env=False)
-        self.passed = _PASSED.union(map(str.lower, headers)) - _NEVER_PASSED
-        self.allowed, self.approved = pattern_of(allow), pattern_of(approve)
+        self.url, self.reachable = self.url.rstrip("/"), [*map(ip_network, self.networks)]
+        self.context = httpx.create_ssl_context(self.verify, trust_env=False)
+        more = {name.lower().encode() for name in self.headers}
+        self.passed = _PASSED.union(more) - {b"content-length"}  # the body's length is our own
+        self.allowed, self.approved = pattern_of(self.allow), pattern_of(self.approve)
 
 
 def pattern_of(calls: Sequence[str]) -> re.Pattern[str]:
@@ -129,27 +125,13 @@ def pattern_of(calls: Sequence[str]) -> re.Pattern[str]:
     Raises ConfigurationError for what could never match.
     """
     for call in calls:
-        if _SLOW.search(call):
-            raise _invalid(f"{call!r} has * behind ** in one segment")
         found = _CALL.fullmatch(call)
         with suppress(Refused):
             if found is not None and normalised(found[1].encode()) == found[1]:
                 continue
         raise _invalid(f'{call!r} is no method and normalised path, such as "GET /events/*"')
-    return re.compile("|".join(_joined(call, [("**", ".+?"), ("*", "[^/]+?")]) for call in calls))
-
-
-def _joined(call: str, wildcards: Sequence[tuple[str, str]]) -> str:
-    """The regular expression of a call.
-
-    What is before a wildcard is taken where it ends first, and nowhere else: the wildcard matches
-    all that it would match after a later end. So no path is tried in each of its divisions.
-    """
-    if not wildcards:
-        return re.escape(call)
-    (wildcard, some), *narrower = wildcards
-    parts = [_joined(part, narrower) for part in call.split(wildcard)]
-    return reduce(lambda before, part: f"(?>{before}){some}{part}", parts)
+    plain = "|".join(map(re.escape, calls))
+    return re.compile(plain.replace(r"\*\*", ".+").replace(r"\*", "[^/]+"))
 
 
 def normalised(raw: bytes) -> str:
@@ -173,7 +155,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def query_of(raw: bytes) -> str:
-    """The query, as it is sent; raises Refused (broker.request).
+    """The query with its `?`, as it is sent; "" without one. Raises Refused (broker.request).
 
     A token in it (RFC 6750 2.3) would compete with the one that is sent.
     """
@@ -182,7 +164,99 @@ def query_of(raw: bytes) -> str:
     query = raw.decode("ascii")
     if "access_token" in dict(parse_qsl(query, keep_blank_values=True)):
         raise Refused(Code.BROKER_REQUEST, "the query has a token")
-    return query
+    return query and f"?{query}"
+
+
+def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Those of the headers that are not for one hop and may pass, with names in lower case."""
+    lower = [(name.lower(), text) for name, text in headers]
+    named = b",".join(text for name, text in lower if name == b"connection").lower().split(b",")
+    never = _NEVER.union(name.strip() for name in named)
+    return [pair for pair in lower if pair[0] not in never]
+
+
+def is_callable(address: Address, networks: Iterable[Network], *, encrypted: bool = True) -> bool:
+    """Whether an address is in a network that the route names or, `encrypted`, is public."""
+    address = getattr(address, "ipv4_mapped", None) or address
+    is_public = encrypted and address.is_global and not address.is_multicast
+    is_public = is_public and _is_in(_UNICAST, address) and not _is_in(_UNREACHABLE, address)
+    return is_public or _is_in(networks, address)
+
+
+def _is_in(networks: Iterable[Network], address: Address) -> bool:
+    return any(address in network for network in networks)
+
+
+class CheckedNetwork(httpcore.AnyIOBackend):
+    """Connects to addresses that are public, or in the networks that the route names.
+
+    httpcore asks for a connection to a name, and checks the certificate for that name. The checked
+    address itself is connected to, so a second answer of the name server changes nothing.
+    """
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    async def connect_tcp(
+        self, host: str, port: int, *options: Any, **named: Any
+    ) -> httpcore.AsyncNetworkStream:
+        """Raises Refused (broker.address) and httpcore.ConnectError."""
+        for address in await self._checked(host, port):
+            with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return await super().connect_tcp(address, port, *options, **named)
+        raise httpcore.ConnectError("no address of the host accepts connections")
+
+    async def _checked(self, host: str, port: int) -> Iterable[str]:
+        loop, route = asyncio.get_running_loop(), self._route
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError("the host name is not found") from error
+        addresses = dict.fromkeys(str(address[0]) for *_, address in found)
+        for address in {*addresses} - {host}:  # unless the URL itself names it
+            encrypted = route.url.startswith("https:")
+            if not is_callable(ip_address(address), route.reachable, encrypted=encrypted):
+                explanation = f"{host} has an address that is not public, and the route names none"
+                raise Refused(Code.BROKER_ADDRESS, explanation)
+        return addresses
+
+
+class Api(httpx.AsyncHTTPTransport):
+    """The API of a route as one guest reaches it: its connections, and the token that they send.
+
+    Guests do not share them: what an API sends after the end of an answer is read as the next one.
+    """
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.token: IssuedToken | None = None
+        # httpx has no option for a backend. Without super() there is no other pool to fall back to.
+        self._pool = httpcore.AsyncConnectionPool(
+            route.context,
+            max_connections=None,
+            keepalive_expiry=3.0,
+            network_backend=CheckedNetwork(route),
+        )
+
+    @asynccontextmanager
+    async def answer(
+        self, request: httpx.Request, auth: httpx.Auth
+    ) -> AsyncIterator[httpx.Response]:
+        """The answer, whose body can be read within the block; raises Refused and httpx.HTTPError.
+
+        There is no client around the connections: it would follow redirects, keep the API's
+        cookies, and write the query into its log.
+        """
+        async with aclosing(auth.async_auth_flow(request)) as flow:
+            request = await anext(flow)
+            while True:
+                async with aclosing(await self.handle_async_request(request)) as answer:
+                    answer.request = request
+                    try:
+                        request = await flow.asend(answer)
+                    except StopAsyncIteration:
+                        yield answer
+                        return
 
 
 def _invalid(explanation: str) -> ConfigurationError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
+import select
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from anyio import CancelScope
 from starlette.types import ASGIApp
 
+from fastapi_oidc.broker.guest import HAS_LEFT
 from fastapi_oidc.installation import extra
 
 with extra("broker", "the broker needs"):
@@ -46,8 +47,17 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.logger, self.access_log = _LOG, False  # the access log would have the query
         super().connection_made(transport)
+        self.app_state = {HAS_LEFT: self._has_left}
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
+
+    def _has_left(self) -> bool:
+        """Whether the guest has left, also behind bytes that wait for their turn to be read."""
+        if self.transport.is_closing():
+            return True
+        looked = select.poll()
+        looked.register(self.transport.get_extra_info("socket"), 0)  # an end is told in any case
+        return bool(looked.poll(0))
 
 
 @asynccontextmanager
@@ -75,9 +85,8 @@ async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator
                 connection.transport.abort()
             for task in state.tasks:
                 task.cancel()
-            if state.tasks:
-                with CancelScope(shield=True):  # of anyio, which cancels each await of its block
-                    await asyncio.wait([*state.tasks])
+            with CancelScope(shield=True):  # of anyio, which cancels each await of its block
+                await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
 def _bind(listener: socket.socket, path: str, owner: Owner | None) -> None:
@@ -96,7 +105,7 @@ def _give(path: str, owner: Owner) -> None:
     try:
         itself = Path(f"/proc/self/fd/{found}")
         if not itself.is_socket():
-            raise FileExistsError(errno.EEXIST, "another file has replaced the socket", path)
+            raise FileExistsError(f"another file has replaced the socket {path}")
         os.chown(itself, *owner)
     finally:
         os.close(found)

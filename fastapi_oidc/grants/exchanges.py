@@ -44,9 +44,9 @@ async def exchange_of_session(
     return await _exchange(party, api, own.access_token, own.proof_key(), acting)
 
 
-def require_exchange(api: DownstreamAPI) -> None:
-    """Raise ConfigurationError unless the API's grant takes an actor (RFC 8693 2.1)."""
-    if api.grant != "token_exchange":
+def require_exchange(api: DownstreamAPI | None) -> None:
+    """Raise ConfigurationError unless there is an API whose grant takes an actor (RFC 8693 2.1)."""
+    if api is None or api.grant != "token_exchange":
         explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
         raise misconfigured(explanation)
 

@@ -95,7 +95,6 @@ async def guest_of(opened: AsyncExitStack, api: str, store: str) -> httpx.AsyncC
     [session] = await oidc.sessions_of("alice")
     route = Route(url=api, resource=RESOURCE, allow=["GET /events"])
     broker = Broker(oidc, {NAME: route}, limits=Limits(calls=10**9))
-    opened.push_async_callback(broker.aclose)
     access = await broker.give(session, to="m1", routes=[NAME], until=timedelta(hours=2))
     path = Path(opened.enter_context(tempfile.TemporaryDirectory()), "vsock_8080")
     await opened.enter_async_context(broker.serve(access, str(path)))

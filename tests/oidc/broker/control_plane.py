@@ -26,7 +26,6 @@ async def main() -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
             ahead += float(line)
             print("done", flush=True)
-    await broker.aclose()
     await oidc.aclose()
 
 

@@ -7,6 +7,7 @@ import httpx
 
 NAME = "calendar.internal"
 PATIENCE = 60
+GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
 @dataclass(slots=True)

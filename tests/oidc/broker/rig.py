@@ -44,7 +44,7 @@ class Rig:
 
     async def use(self) -> Use:
         """What calls have cost, as it is stored."""
-        await self.broker.aclose()
+        await self.broker.app(self.access).aclose()
         return (await self.broker.check(self.access)).use
 
 
@@ -94,7 +94,6 @@ async def rigged(
             path = Path(folder, "vsock_8080")  # as `machine.vsock_path` returns it
             async with broker.serve(access, path):
                 yield Rig(world, browser, session, broker, api, access, Guest(str(path)))
-            await broker.aclose()
 
 
 def store_of(rig: Rig) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc.broker.connections import is_callable
+from fastapi_oidc.broker.route import is_callable
 from tests.oidc.broker.apis import Api, says, serving
 from tests.oidc.broker.rig import rigged
 from tests.oidc.provider.certificates import Authority, listening_with_tls
@@ -78,15 +78,6 @@ async def test_a_name_without_an_address_is_unreachable(
     async with rigged(url=url, networks=LOOPBACK) as rig:
         refused = await rig.guest.get()
         assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")
-
-
-async def test_the_system_resolves_names() -> None:
-    async with serving(Api()) as api:
-        url = f"http://localhost:{api.port}"
-        async with rigged(url=url, networks=LOOPBACK) as rig:
-            assert (await rig.guest.get()).status_code == 200
-        async with rigged(url=url, networks=["10.0.0.0/8"]) as rig:
-            assert (await rig.guest.get()).text.startswith("broker.address:")
 
 
 async def test_the_certificate_is_checked_for_the_name(

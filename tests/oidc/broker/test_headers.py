@@ -19,6 +19,13 @@ MINE = (
 )
 
 
+OF_API = (
+    *("Set-Cookie: a=1", "Set-Cookie: b=2", 'WWW-Authenticate: Bearer error="insufficient_scope"'),
+    *("DPoP-Nonce: n", "Authentication-Info: x", "Connection: X-Hop", "X-Hop: 1", "X-Kept: 1"),
+    *("Keep-Alive: timeout=9", "Alt-Svc: h2=evil.test", "Trailer: Set-Cookie"),
+)
+
+
 async def test_what_could_choose_the_token_or_the_meaning_does_not_pass() -> None:
     async with rigged() as rig:
         assert await rig.guest.asks("/events", *MINE) == "200"
@@ -40,20 +47,8 @@ async def test_ordinary_headers_pass_and_those_of_the_route() -> None:
 
 async def test_an_answer_has_no_cookie_no_challenge_and_no_token() -> None:
     async def tells(request: Received, writer: asyncio.StreamWriter) -> None:
-        lines = [
-            "Set-Cookie: a=1",
-            "Set-Cookie: b=2",
-            'WWW-Authenticate: Bearer error="insufficient_scope"',
-            "DPoP-Nonce: n",
-            "Authentication-Info: x",
-            "Connection: X-Hop",
-            "X-Hop: 1",
-            "Keep-Alive: timeout=9",
-            f"X-Echo: you sent {request.token}!",
-            f"Location: https://evil.test/?t={request.token}",
-            "X-Kept: 1",
-        ]
-        await says(b"ok", "200 OK", *lines)(request, writer)
+        echo = f"X-Echo: you sent {request.token}!", f"Location: https://evil.test/{request.token}"
+        await says(b"ok", "200 OK", *OF_API, *echo)(request, writer)
 
     async with rigged(api=Api(tells)) as rig:
         answer = await rig.guest.get()

@@ -5,12 +5,12 @@ import asyncio
 import httpx
 import pytest
 
-from fastapi_oidc.broker import Limits
+from fastapi_oidc.broker import Limits, guest
 from tests.oidc.broker.apis import Answer, Api, Received, says
+from tests.oidc.broker.guests import GET
 from tests.oidc.broker.rig import rigged
 from tests.oidc.broker.streams import Stream, silent, streaming
 from tests.oidc.flows.steps import until
-from tests.oidc.interleaving import Gate
 
 
 async def test_a_body_that_is_too_large_is_not_read_and_one_in_chunks_ends_there() -> None:
@@ -58,30 +58,14 @@ async def test_what_calls_cost_is_in_the_access_and_ends_them() -> None:
         assert statuses == [200, 200, 429]
 
 
-async def test_calls_at_one_time_have_a_bound() -> None:
-    gate = Gate()
-
-    async def held(request: Received, writer: asyncio.StreamWriter) -> None:
-        await gate.passed()
-        await says()(request, writer)
-
-    async with rigged(api=Api(held), limits=Limits(concurrent=1)) as rig:
-        first = asyncio.create_task(rig.guest.get())
-        await gate.until_reached()
-        refused = await rig.guest.get()
-        assert (refused.status_code, refused.text[:11]) == (429, "broker.busy")
-        gate.opened.set()
-        assert (await first).status_code == 200
-        assert (await rig.guest.get()).status_code == 200
-
-
 async def test_a_call_that_takes_too_long_is_refused() -> None:
     async with rigged(api=Api(silent), limits=Limits(seconds=0.2)) as rig:
         answer = await rig.guest.get()
         assert (answer.status_code, answer.text[:15]) == (504, "broker.timeout:")
 
 
-async def test_a_guest_that_leaves_ends_its_call() -> None:
+async def test_a_guest_that_leaves_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "POLL_SECONDS", 0.01)
     stream = Stream()
     async with rigged(api=Api(stream)) as rig:
         async with streaming(rig.guest):
@@ -91,6 +75,12 @@ async def test_a_guest_that_leaves_ends_its_call() -> None:
         waits = asyncio.create_task(rig.guest.call("POST", content=b"lunch"))
         await until(lambda: len(rig.api.received) == 2)
         waits.cancel()
-        await until(lambda: len(rig.trail) == 2)
+        for behind in (GET, b"POST" + GET[3:-2] + b"Content-Length: 9\r\n\r\nab"):
+            _, writer = await asyncio.open_unix_connection(rig.guest.path)
+            rig.api.received.clear()
+            writer.write(GET + behind)
+            await until(lambda: bool(rig.api.received))
+            writer.transport.abort()
+        await until(lambda: len(rig.trail) == 4)
         told = [(line.code, line.status, line.received) for line in rig.trail]
-        assert told == [("broker.request", 200, 5), ("broker.request", 400, 0)]
+        assert told == [("broker.request", 200, 5), *[("broker.request", 400, 0)] * 3]

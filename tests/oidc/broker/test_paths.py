@@ -1,6 +1,5 @@
 """Paths are normalised once (RFC 3986 6.2.2), and what servers read differently is refused."""
 
-import re
 from urllib.parse import unquote
 
 import httpx
@@ -75,7 +74,7 @@ MATCHES = [
     ("GET /", "GET /", True),
     ("GET /", "GET /a", False),
     ("GET /files/*.pdf", "GET /files/a.pdf", True),
-    ("GET /**/notes", "GET /a/b/notes", True),
+    ("GET /*/notes/**", "GET /a/notes/b/c", True),
 ]
 
 
@@ -86,29 +85,16 @@ def test_calls_are_matched_as_normalised(listed: str, call: str, expected: bool)
     assert not pattern_of([]).fullmatch(call)
 
 
-@given(
-    st.lists(st.sampled_from(["**", "*", "a", "b", "/a", "/"]), max_size=9).map("".join),
-    st.text(alphabet="aab/", max_size=12),
-)
-def test_a_call_is_matched_as_its_wildcards_are_by_any_division(call: str, path: str) -> None:
-    try:
-        pattern = pattern_of([f"GET /{call}"])
-    except ConfigurationError:
-        return
-    plain = re.escape(call).replace(r"\*\*", ".+").replace(r"\*", "[^/]+")
-    assert bool(pattern.fullmatch(f"GET /{path}")) == bool(re.fullmatch(plain, path))
-
-
 def test_a_path_is_not_read_in_each_of_its_divisions() -> None:
     """With backtracking this would take longer than anybody waits."""
-    pattern = pattern_of(["GET /**/b/**/b/**/b/**/c", "GET /*a*a*a*a*b"])
-    for path in ("b/" * 4000, "a" * 8000):
+    pattern = pattern_of([f"GET /{'*a/' * 9}*b/**", "GET /*aaaa/b"])
+    for path in ("a" * 900 + "/") * 9, "a" * 8000:
         assert not pattern.fullmatch(f"GET /{path}")
 
 
 @pytest.mark.parametrize("query", ["", "a=1&b=%20x", "q[]=1", "next=/a?b", "access_token[]="])
 def test_a_query_passes(query: str) -> None:
-    assert query_of(query.encode()) == query
+    assert query_of(query.encode()) == (query and f"?{query}")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +110,7 @@ def test_a_query_that_has_a_token_or_would_not_be_sent_is_refused(query: str) ->
     "text",
     [
         *["/events", "GET", "GET events", "get /events", "GET /a/../b", "GET /%2e", ""],
-        *["TRACE /events", "CONNECT /events", "GET /a%2Fb", "GET /**a*b"],
+        *["TRACE /events", "CONNECT /events", "GET /a%2Fb", "GET /**/b", "GET /*b*", "GET /a**"],
     ],
 )
 def test_a_call_that_could_never_match_is_refused(text: str) -> None:

@@ -1,8 +1,7 @@
 """One machine, one person; and what a person can give."""
 
-from typing import Any, cast
+from typing import Any
 
-import httpx
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError
@@ -51,8 +50,8 @@ async def test_a_machine_is_asked_for_its_access_and_calls_as_its_person() -> No
         for access, person in ((rig.access, "alice"), (mine, "bob")):
             assert await called(rig.broker, access) == 200
             assert claims_of(rig, rig.api.received[-1])["sub"] == person
-        assert await rig.broker.access_of("m1") == rig.access
-        assert await rig.broker.access_of("m2") == mine
+        for access in (rig.access, mine):
+            assert await rig.broker.access_of(access.machine) == await rig.broker.check(access)
         assert await rig.broker.access_of("m3") is None
         await rig.broker.withdraw(mine)
         assert await rig.broker.access_of("m2") is None
@@ -70,8 +69,8 @@ async def test_a_name_that_was_not_given_does_not_exist() -> None:
         routes = {"mail.internal": rig.broker.routes[NAME], NAME: rig.broker.routes[NAME]}
         both = Broker(rig.world.oidc, routes)
         mail = await both.give(rig.session, to="m2", routes=["mail.internal"], until=TWO_HOURS)
-        assert both.app(mail)._routes.keys() == {"mail.internal"}
-        assert rig.broker.app(mail)._routes == {}
+        assert both.app(mail)._apis.keys() == {"mail.internal"}
+        assert rig.broker.app(mail)._apis == {}
 
 
 def test_sessions_in_cookies_are_refused_with_a_sentence() -> None:
@@ -86,16 +85,6 @@ async def test_what_nobody_can_give_is_refused(routes: list[str]) -> None:
     async with rigged() as rig:
         with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
             await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
-        for wrong in ({"session": rig.session.identity}, {"until": 7200}):
-            given: Given = {"session": rig.session, "until": TWO_HOURS, **wrong}
-            with pytest.raises(TypeError, match=f"{min(wrong)} of broker.give must be"):
-                await rig.broker.give(**given, to="m2", routes=[NAME])
-        with pytest.raises(ConfigurationError, match="how long the access lasts, more than 0"):
-            await rig.broker.give(rig.session, to="m2", routes=[NAME], until=-TWO_HOURS)
-        broker, wrong_access = cast("Any", rig.broker), rig.access.id
-        for call in (broker.app, broker.withdraw):
-            with pytest.raises(TypeError, match=r"access of broker\..* must be Access, not str"):
-                await call(wrong_access)
 
 
 WRONG_ROUTES: list[Given] = [
@@ -105,13 +94,9 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://"},
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
-    {"url": "https://calendar.test/v1", "allow": ["GET /v1/**"]},
     {"allow": "GET /events"},
-    {"headers": "X-Foo"},
-    {"allow": []},
     {"approve": ["GET /as"]},
     {"resource": None},
-    {"resource": None, "auth": type("Reads", (httpx.Auth,), {"requires_response_body": True})()},
     {"own_token": True},
 ]
 
@@ -124,9 +109,7 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
         Route(**right | wrong)
 
 
-@pytest.mark.parametrize("name", ["Calendar.internal", "http://a.internal", "a.internal:80", NAME])
-def test_a_name_that_no_guest_can_ask_for_and_an_unknown_api_are_refused(name: str) -> None:
+def test_an_api_that_sessions_get_no_tokens_for_is_refused() -> None:
     route = Route(url="https://calendar.test", allow=["GET /"], resource="https://other.test")
-    told = "none of downstream_apis" if name == NAME else "is a host's name in lower case, without"
-    with pytest.raises(ConfigurationError, match=told):
-        Broker(broker_world().oidc, {name: route})
+    with pytest.raises(ConfigurationError, match="none of downstream_apis"):
+        Broker(broker_world().oidc, {NAME: route})

@@ -137,9 +137,9 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
                 "resource": RESOURCE,
             }
             broker = Broker(oidc, {NAME: Route(**route)})
+            app.include_router(broker.router)
             told = {"settings": settings, "store": redis_url, "routes": {NAME: route}}
             yield Plane(op, oidc, app, broker, api, told | {"resource": RESOURCE})
-            await broker.aclose()
         await oidc.aclose()
 
 
@@ -196,119 +196,72 @@ ENDS: dict[str, tuple[End, str]] = {
 }
 
 
+@asynccontextmanager
+async def waiting(
+    served: Served, body: bytes = b"lunch"
+) -> AsyncIterator[tuple[asyncio.Task[httpx.Response], Approval]]:
+    """A call that waits in the other process, once that has stored it."""
+    call, found = asyncio.create_task(served.guest.call("POST", content=body)), list[Approval]()
+    async with asyncio.timeout(PATIENCE):
+        while not found:  # another process stores it
+            access = await served.plane.broker.check(served.access)
+            found = [each for each in access.waiting if each.body == body]
+    yield call, found[0]
+    call.cancel()
+    await asyncio.wait([call])
+
+
+async def approve(served: Served, asked: Approval, page: httpx.Response | None = None) -> int:
+    """The status of what the page's button sends."""
+    url = f"/approvals/{asked.id}"
+    data = form(page or await served.browser.get(url))
+    return (await served.browser.post(url, data=data)).status_code
+
+
 @pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())
-async def test_an_end_cuts_a_stream_and_refuses_the_next_call_in_another_process(
+async def test_an_end_is_one_for_streams_approvals_and_new_calls_in_another_process(
     served: Served, end: End, code: str
 ) -> None:
-    assert (await served.guest.get()).status_code == 200
     served.plane.api.answer = Stream()
-    async with streaming(served.guest) as parts:
+    async with streaming(served.guest) as parts, waiting(served) as (call, asked):
+        page = await served.browser.get(f"/approvals/{asked.id}")
         await end(served)
-        refused = await served.guest.get()
-        assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
+        for refused in (await served.guest.get(), await call):
+            assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
         assert await is_cut(parts)
+        if end is not expired:  # in the other process alone
+            assert await approve(served, asked, page) in (401, 403)
+    assert [each.method for each in served.plane.api.received] == ["GET"]
 
 
-@pytest.mark.parametrize("ends_meanwhile", [False, True])
-async def test_access_survives_a_control_plane_that_is_killed_and_no_end(
-    served: Served, ends_meanwhile: bool
+@pytest.mark.parametrize("meanwhile", ["nothing", "an approval", "a sign-out"])
+async def test_access_survives_a_process_that_is_killed_and_calls_that_wait_there_do_not(
+    served: Served, meanwhile: str
 ) -> None:
+    """The next process of the access asks anew, and the person decides about the new call."""
     path = Path(served.guest.path)
-    assert (await served.guest.get()).status_code == 200
-    await served.process.killed()
+    async with waiting(served) as (call, asked):
+        served.process.running.send_signal(signal.SIGSTOP)
+        if meanwhile == "an approval":
+            assert await approve(served, asked) == 200
+        elif meanwhile == "a sign-out":
+            await signed_out(served)
+        await served.process.killed()
+        await asyncio.wait([call])
+        assert isinstance(call.exception(), httpx.TransportError)
     assert path.name in os.listdir(path.parent), "it was killed"
-    if ends_meanwhile:
-        await signed_out(served)
     found = await served.plane.broker.access_of(served.access.machine)
     assert found is not None
-    assert found.id == served.access.id
-    async with served.plane.elsewhere({path: found}):
-        assert (await served.guest.get()).status_code == (401 if ends_meanwhile else 200)
-        assert len(served.plane.api.received) == (1 if ends_meanwhile else 2)
-
-
-class TestApprovals:
-    """A call waits in another process; its person decides in this one."""
-
-    @pytest.fixture(autouse=True)
-    def _pages(self, plane: Plane) -> None:
-        plane.app.include_router(plane.broker.router)
-
-    @asynccontextmanager
-    async def waiting(
-        self, served: Served
-    ) -> AsyncIterator[tuple[asyncio.Task[httpx.Response], Approval]]:
-        call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
-        try:
-            yield call, await self.asked(served)
-        finally:
-            call.cancel()
-            await asyncio.wait([call])
-
-    async def asked(self, served: Served) -> Approval:
-        """The call that waits, once the other process has stored it."""
-        async with asyncio.timeout(PATIENCE):
-            while not (  # noqa: ASYNC110 - another process stores it
-                waiting := (await served.plane.broker.check(served.access)).waiting
-            ):
-                await asyncio.sleep(0)
-        return waiting[0]
-
-    async def decide(self, served: Served, asked: Approval, decision: str = "approve") -> int:
-        """The status of what the page's button sends."""
-        page = await served.browser.get(f"/approvals/{asked.id}")
-        return await self.press(served, asked, page, decision)
-
-    async def press(
-        self, served: Served, asked: Approval, page: httpx.Response, decision: str = "approve"
-    ) -> int:
-        data = form(page, decision)
-        return (await served.browser.post(f"/approvals/{asked.id}", data=data)).status_code
-
-    async def test_it_is_sent_once_as_it_was_shown(self, served: Served) -> None:
-        async with self.waiting(served) as (call, asked):
-            page = await served.browser.get(f"/approvals/{asked.id}")
-            assert await self.press(served, asked, page) == 200
+    async with served.plane.elsewhere({path: found.settled(asked.id)}):
+        if meanwhile == "a sign-out":
+            assert (await served.guest.get()).status_code == 401
+            return
+        assert (await served.guest.get()).status_code == 200
+        assert await approve(served, asked) == (403 if meanwhile == "an approval" else 200)
+        async with waiting(served, b"dinner") as (call, another):
+            assert await approve(served, another) == 200
             assert (await call).status_code == 200
-            [sent] = served.plane.api.received
-            assert (sent.method, sent.body, asked.body) == ("POST", b"lunch", b"lunch")
-            assert await self.press(served, asked, page) == 403, "it was decided"
-        async with self.waiting(served) as (call, another):
-            assert await self.decide(served, another, "refuse") == 200
-            assert (await call).status_code == 403
-        assert len(served.plane.api.received) == 1
-
-    @pytest.mark.parametrize("name", [each for each in ENDS if each != "its time"])
-    async def test_an_end_is_stronger_than_an_approval(self, served: Served, name: str) -> None:
-        end, code = ENDS[name]
-        async with self.waiting(served) as (call, asked):
-            page = await served.browser.get(f"/approvals/{asked.id}")
-            await end(served)
-            assert await self.press(served, asked, page) != 200
-            refused = await call
-            assert (refused.status_code, refused.text.partition(":")[0]) == (401, code)
-        assert not served.plane.api.received
-
-    @pytest.mark.parametrize("is_decided", [False, True])
-    async def test_a_call_whose_process_is_killed_is_never_sent(
-        self, served: Served, is_decided: bool
-    ) -> None:
-        """The next process of the access asks anew, and the person decides about the new call."""
-        async with self.waiting(served) as (call, asked):
-            served.process.running.send_signal(signal.SIGSTOP)
-            if is_decided:
-                assert await self.decide(served, asked) == 200
-            await served.process.killed()
-            await asyncio.wait([call])
-            assert isinstance(call.exception(), httpx.TransportError)
-        path = Path(served.guest.path)
-        async with served.plane.elsewhere({path: served.access}):
-            assert (await served.guest.get()).status_code == 200
-            assert await self.decide(served, asked) == (403 if is_decided else 200)
-            call = asyncio.create_task(served.guest.call("POST", content=b"lunch"))
-            assert await self.decide(served, await self.asked(served)) == 200
-            assert (await call).status_code == 200
-        assert [each.method for each in served.plane.api.received] == ["GET", "POST"]
+    assert [each.body for each in served.plane.api.received] == [b"", b"dinner"]
 
 
 def tells_who(op: DevProvider) -> Answer:
@@ -333,8 +286,10 @@ async def test_guests_of_two_processes_call_as_their_own_people_until_those_end_
         async with plane.browser() as browser:
             accesses[each] = await plane.given(await plane.signed_in(browser, each))
 
+    turns = asyncio.Semaphore(10)  # of all at once, the last would be answered after a minute
+
     async def storm(number: int, person: str) -> None:
-        async with guests[person].client() as client:
+        async with turns, guests[person].client() as client:
             first = await asyncio.gather(*(client.get("/events") for _ in range(CALLS)))
             assert {each.text for each in first} == {person}
             if number % 4 == 1:

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 from anyio import CancelScope
 
 from fastapi_oidc.broker import guest, server
-from tests.oidc.broker.guests import NAME, PATIENCE, Guest
+from tests.oidc.broker.guests import GET, NAME, PATIENCE, Guest
 from tests.oidc.broker.rig import TWO_HOURS, another_broker, rigged
 from tests.oidc.broker.streams import Stream, is_cut, silent, streaming
 from tests.oidc.flows.steps import until
-
-GET = f"GET /events HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode()
 
 
 async def test_the_socket_is_its_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,45 +52,33 @@ async def test_the_owner_of_the_folder_gets_no_file_by_a_link(
     assert given == []
 
 
-async def test_the_socket_is_gone_after_the_block_and_calls_are_cut(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("by", ["its end", "a scope"])
+async def test_after_the_block_the_socket_is_gone_and_calls_are_cut_and_recorded(
+    by: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
     async with rigged() as rig:
-        rig.api.answer, path = Stream(), str(tmp_path / "vsock_8080")
-        async with rig.broker.serve(rig.access, path):
-            opened = streaming(Guest(path))
-            parts = await opened.__aenter__()
-            rig.api.answer = silent
-            waits = asyncio.create_task(Guest(path).get())
-            await until(lambda: len(rig.api.received) == 2)
+        rig.api.answer, program = Stream(), Guest(str(tmp_path / "vsock_8080"))
+        other = await rig.broker.give(rig.session, to="m2", routes=[NAME], until=TWO_HOURS)
+        with CancelScope() as scope:
+            async with rig.broker.serve(other, program.path):
+                opened = streaming(program)
+                parts = await opened.__aenter__()
+                rig.api.answer = silent
+                waits = asyncio.create_task(program.get())
+                await until(lambda: len(rig.api.received) == 2)
+                if by == "a scope":
+                    scope.cancel()
+                    await asyncio.Event().wait()
         assert {line.status for line in rig.trail if line.code == "broker.withdrawn"} == {200, 0}
+        assert (await rig.broker.check(other)).use.calls == 2
         assert await is_cut(parts)
         await opened.__aexit__(None, None, None)
         with pytest.raises(httpx.RemoteProtocolError):
             await waits
+        await until(lambda: all(task.done() for task in rig.api.tasks))
         assert os.listdir(tmp_path) == []
     assert "Cancelled" not in caplog.text
-
-
-async def test_a_block_that_a_scope_cancels_leaves_nothing_open_and_records_its_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
-    async with rigged() as rig:
-        program = Guest(str(tmp_path / "vsock_8080"))
-        other = await rig.broker.give(rig.session, to="m2", routes=[NAME], until=TWO_HOURS)
-        with CancelScope() as scope:
-            async with rig.broker.serve(other, program.path):
-                assert (await program.get()).status_code == 200
-                rig.api.answer = Stream()
-                opened = streaming(program)
-                parts = await opened.__aenter__()
-                scope.cancel()
-                await asyncio.Event().wait()
-        assert (await rig.broker.check(other)).use.calls == 2
-        await until(lambda: all(task.done() for task in rig.api.tasks))
-        assert await is_cut(parts)
-        await opened.__aexit__(None, None, None)
 
 
 async def test_a_block_that_is_cancelled_while_it_begins_serves_nobody(tmp_path: Path) -> None:
@@ -175,29 +160,3 @@ async def test_a_connection_stays_open_longer_than_clients_keep_it(
             writer.write(GET)
             assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
         writer.close()
-
-
-async def test_a_guest_that_goes_away_harms_nothing() -> None:
-    async with rigged() as rig:
-        for sent in (GET, GET * 20, GET[:30], b"POST" + GET[3:-2] + b"Content-Length: 9\r\n\r\nab"):
-            _, writer = await asyncio.open_unix_connection(rig.guest.path)
-            writer.write(sent)
-            writer.transport.abort()
-        assert (await rig.guest.get()).status_code == 200
-
-
-async def test_any_other_server_of_asgi_serves_a_guest_too_and_no_websocket(tmp_path: Path) -> None:
-    async with rigged() as rig:
-        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
-        path = str(tmp_path / "uvicorn")
-        config = uvicorn.Config(
-            rig.broker.app(rig.access), uds=path, http="httptools", ws="none", log_config=None
-        )
-        running = uvicorn.Server(config)
-        task = asyncio.create_task(running.serve())
-        await until(lambda: running.started)
-        assert (await Guest(path).call("POST", content=b"lunch")).status_code == 200
-        await rig.broker.withdraw(rig.access)
-        assert (await Guest(path).get()).status_code == 401
-        running.should_exit = True
-        await task

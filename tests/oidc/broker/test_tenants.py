@@ -1,19 +1,15 @@
 """Registrations that a function finds: each tenant has a broker, whose accesses are its own."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fastapi_oidc import OIDCMiddleware, OIDCSession
 from fastapi_oidc.broker import Broker, Refused, Route
 from fastapi_oidc.testing import sign_in
 from tests.oidc.broker.apis import Api, serving
 from tests.oidc.broker.guests import NAME, Guest
 from tests.oidc.broker.rig import TWO_HOURS
-from tests.oidc.web.several_providers import SeveralProviders
 from tests.oidc.web.test_found_registrations import USERS, tenants_of
-from tests.oidc.web.test_several_registrations import registered
 
 
 async def test_an_access_of_one_tenant_is_worth_nothing_at_another(tmp_path: Path) -> None:
@@ -29,32 +25,8 @@ async def test_an_access_of_one_tenant_is_worth_nothing_at_another(tmp_path: Pat
         for broker in (acme, globex):
             async with broker.serve(access, path := str(tmp_path / "socket")):
                 guests.append(await Guest(path).get())
-            await broker.aclose()
         assert [answer.status_code for answer in guests] == [200, 401]
         [call] = api.received
         assert call.token == session.tokens.access_token
         with pytest.raises(Refused, match=r"broker\.signed_out"):
             await globex.give(session, to="m2", routes=[NAME], until=TWO_HOURS)
-
-
-async def test_a_broker_of_one_registration_takes_no_machine_of_another() -> None:
-    world = SeveralProviders()
-    settings = registered(world)
-    oidc = world.oidc(settings, session_store="memory")
-    world.app.add_middleware(OIDCMiddleware, oidc=oidc)
-    world.app.include_router(oidc.router, prefix="/auth")
-    route = Route(url="https://calendar.test", own_token=True, allow=["GET /events"])
-    brokers, sessions = [], list[OIDCSession[Any]]()
-    for label, user in (("Staff", "alice"), ("Partners", "carol")):
-        login = f"/auth/login?provider={label.lower()}&return_to=/auth/session"
-        async with world.browser() as browser:
-            await sign_in(browser, login, user=user)
-        sessions += await oidc.sessions_of(user, issuer=settings[label].issuer)
-        brokers.append(Broker(oidc.registration(settings[label]), {NAME: route}))
-    (staff, partners), (alice, carol) = brokers, sessions
-    access = await staff.give(alice, to="m1", routes=[NAME], until=TWO_HOURS)
-    with pytest.raises(Refused, match=r"broker\.taken"):
-        await partners.give(carol, to="m1", routes=[NAME], until=TWO_HOURS)
-    assert await staff.check(access) == access
-    await oidc.revoke(sub="alice", issuer=alice.issuer)
-    assert (await partners.give(carol, to="m1", routes=[NAME], until=TWO_HOURS)).sub == "carol"

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -99,19 +100,7 @@ async def test_a_key_for_which_a_large_body_is_needed_twice_fails_as_a_call() ->
             assert rig.trail[-1].status == status
 
 
-async def test_bound_tokens_are_sent_with_a_proof_for_the_api() -> None:
-    world = broker_world(settings={"dpop": True}, client={"dpop_bound_access_tokens": True})
-    async with rigged(world) as rig:
-        assert (await rig.guest.get(headers={"DPoP": "of the guest"})).status_code == 200
-        [request] = rig.api.received
-        assert (request.header("authorization") or "").startswith("DPoP ")
-        assert "cnf" in claims_of(rig, request)
-        proof = request.header("dpop") or ""
-        assert proof.count(".") == 2
-        assert f"{rig.api.url}/events".encode() in decode_base64url(proof.split(".")[1])
-
-
-async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:
+async def test_bound_tokens_are_sent_with_a_proof_that_has_the_nonce_of_the_api() -> None:
     async def asks(request: Received, writer: asyncio.StreamWriter) -> None:
         if len(rig.api.received) == 1:
             challenge = ["DPoP-Nonce: fresh", 'WWW-Authenticate: DPoP error="use_dpop_nonce"']
@@ -120,42 +109,38 @@ async def test_a_nonce_that_the_api_asks_for_is_in_the_next_proof() -> None:
 
     world = broker_world(settings={"dpop": True}, client={"dpop_bound_access_tokens": True})
     async with rigged(world, Api(asks)) as rig:
-        answer = await rig.guest.call("POST", content=b"lunch")
-        assert answer.status_code == 200
-        assert rig.api.received[0].header("dpop") != rig.api.received[1].header("dpop")
+        lunch: Any = {"content": b"lunch", "headers": {"DPoP": "of the guest"}}
+        assert (await rig.guest.call("POST", **lunch)).status_code == 200
+        proofs = [request.header("dpop") or "" for request in rig.api.received]
+        assert ["fresh" in str(decode_base64url(each.split(".")[1])) for each in proofs] == [0, 1]
+        [_, request] = rig.api.received
+        assert (request.header("authorization") or "").startswith("DPoP ")
+        assert "cnf" in claims_of(rig, request)
+        assert f"{rig.api.url}/events".encode() in decode_base64url(proofs[1].split(".")[1])
 
 
 MACHINE_SECRET = secrets.token_urlsafe(32)
 
 
-class Machines:
-    """The tokens of the machines themselves."""
+async def test_an_api_learns_that_the_machine_acts_for_the_person() -> None:
+    world, asked = broker_world(), list[str]()
 
-    def __init__(self) -> None:
-        self.world: World
-        self.asked: list[str] = []
-
-    async def __call__(self, access: Access) -> ActorToken:
-        self.asked.append(access.machine)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(self.world.op.app)) as http:
-            form = {"grant_type": "client_credentials"}
-            auth = (access.machine, MACHINE_SECRET)
-            answer = await http.post(f"{self.world.op.issuer}/token", data=form, auth=auth)
+    async def machine_token(access: Access) -> ActorToken:
+        asked.append(access.machine)
+        form, auth = {"grant_type": "client_credentials"}, (access.machine, MACHINE_SECRET)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(world.op.app)) as http:
+            answer = await http.post(f"{world.op.issuer}/token", data=form, auth=auth)
         return ActorToken(answer.json()["access_token"], ACCESS_TOKEN_TYPE)
 
-
-async def test_an_api_learns_that_the_machine_acts_for_the_person() -> None:
-    actor, world = Machines(), broker_world()
-    actor.world = world
     for name in ("m1", "m2"):
         machine = DevClient(client_id=name, client_secret=MACHINE_SECRET)
         world.op._state.clients[name] = machine  # type: ignore[index]
-    async with rigged(world, actor=actor) as rig:
+    async with rigged(world, actor=machine_token) as rig:
         for _ in range(3):
             assert (await rig.guest.get()).status_code == 200
         claims = claims_of(rig, rig.api.received[0])
         assert (claims["sub"], claims["act"]) == ("alice", {"sub": "m1"})
-        assert actor.asked == ["m1"], "once for each token, not for each call"
+        assert asked == ["m1"], "once for each token, not for each call"
         other = await rig.broker.give(rig.session, to="m2", routes=[NAME], until=TWO_HOURS)
         await called(rig.broker, other)
         assert claims_of(rig, rig.api.received[-1])["act"] == {"sub": "m2"}
@@ -163,8 +148,8 @@ async def test_an_api_learns_that_the_machine_acts_for_the_person() -> None:
 
 async def called(broker: Broker, access: Access) -> int:
     """The status of a call by the application itself, without a socket."""
-    transport = httpx.ASGITransport(broker.app(access))
-    async with httpx.AsyncClient(transport=transport, base_url=f"http://{NAME}") as client:
+    async with aclosing(broker.app(access)) as app:
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{NAME}")
         return (await client.get("/events")).status_code
 
 
@@ -224,11 +209,13 @@ async def test_a_refresh_that_is_under_way_at_the_end_revives_nothing(is_over: s
         assert not rig.api.received
 
 
-@pytest.mark.parametrize("grant", ["refresh_token", "on_behalf_of"])
+@pytest.mark.parametrize("grant", ["refresh_token", "on_behalf_of", "own_token"])
 def test_only_an_exchange_takes_an_actor(grant: Any) -> None:
     party = (world := broker_world()).oidc.runtime.party
-    apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)
-    object.__setattr__(party, "downstream_apis", apis)
-    route = route_to(Api(port=443), networks=["127.0.0.0/8"], actor=Machines())
+    own: Any = {"own_token": True} if grant == "own_token" else {}
+    if not own:
+        apis = (DownstreamAPI(grant=grant, resource=RESOURCE),)
+        object.__setattr__(party, "downstream_apis", apis)
+    route = route_to(Api(port=443), networks=["127.0.0.0/8"], actor=claims_of, **own)
     with pytest.raises(ConfigurationError, match="a DownstreamAPI with grant='token_exchange'"):
         Broker(world.oidc, {NAME: route})

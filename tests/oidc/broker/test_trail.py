@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from fastapi_oidc.broker import AccessEvent
-from fastapi_oidc.broker.calls import Call
+from fastapi_oidc.broker.guest import Call
 from tests.oidc.broker.apis import Api, says
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
@@ -32,16 +32,13 @@ async def test_each_call_giving_and_withdrawing_are_one_event() -> None:
 async def test_what_is_refused_is_an_event_too() -> None:
     async with rigged() as rig:
         await rig.guest.get("/secrets")
-        queries = (f"/events?{'a' * (32 * 1024 - 7 + more)}" for more in (0, 1))
-        for path in ("/%zz", f"/{'a' * 8191}", f"/{'a' * 8192}", *queries):
+        for path in ("/%zz", f"/events?{'a' * 8182}", f"/events?{'a' * 8183}"):
             await rig.guest.asks(path)
-        await rig.guest.asks("/events", method="A" * 8193)
+        await rig.guest.asks("/events", method="A" * 8192)
         await rig.browser.post("/auth/logout")
         await rig.guest.get()
         assert [(event.code, event.status, event.path) for event in rig.trail] == [
             ("broker.not_allowed", 403, "/secrets"),
-            ("broker.request", 400, ""),
-            ("broker.not_allowed", 403, f"/{'a' * 8191}"),
             ("broker.request", 400, ""),
             (None, 200, "/events"),
             *[("broker.request", 400, "")] * 2,
@@ -68,6 +65,7 @@ async def test_what_guests_and_apis_do_wrong_is_in_no_other_log(
     async with rigged() as rig:
         await rig.guest.writes(b"GET\r\n\r\n")
         await rig.guest.asks("/events", "Upgrade: websocket", "Connection: upgrade")
+        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
         rig.api.answer = Stream()
         async with streaming(rig.guest) as parts:
             await rig.broker.withdraw(rig.access)
@@ -88,20 +86,17 @@ async def test_a_fault_of_the_broker_is_logged(
     assert "RuntimeError: a fault" in caplog.text
 
 
-async def test_nothing_of_a_call_is_secret_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_of_a_call_is_secret_or_forges_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO)
-    async with rigged(api=Api(says(b"the answer"))) as rig:
+    async with rigged(api=Api(says(b"the answer")), allow=["POST /events", "GET /**"]) as rig:
         body = ["Content-Length: 8"]
         await rig.guest.asks("/events?q=the+query", *body, method="POST", body=b"the body")
         token, values = rig.api.received[0].token, f"{rig.access!r} {rig.broker.routes!r}"
         assert "method POST, path /events, status 200, sent 8, received 10, seconds" in caplog.text
         for secret in (token, "the+query", "the body", "the answer"):
             assert secret not in caplog.text + str(rig.world.events) + values
-
-
-async def test_a_guest_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    async with rigged(allow=["GET /**"]) as rig:
         for path in ("/a%0aaccess.called", "/a'b=1", "/a\\'"):
             await rig.guest.asks(path)
         assert all("\n" not in record.getMessage() for record in caplog.records)

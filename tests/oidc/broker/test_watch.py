@@ -8,8 +8,13 @@ import pytest
 
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Access, Limits, Refused, Use
-from fastapi_oidc.broker.calls import REFUSAL_SECONDS, Call
-from fastapi_oidc.broker.guest import POLL_SECONDS, STORE_SECONDS, GuestApp
+from fastapi_oidc.broker.guest import (
+    POLL_SECONDS,
+    REFUSAL_SECONDS,
+    STORE_SECONDS,
+    Call,
+    GuestApp,
+)
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -31,7 +36,7 @@ class Store:
     def __init__(
         self, error: Exception | None = None, *, at: float = 0, until: float = 1e9
     ) -> None:
-        self.error, self.at, self.until, self.routes = error, at, until, dict[str, Any]()
+        self.error, self.at, self.until = error, at, until
         self.judged, self.recorded, self.told = list[float](), list[Use](), list[Any]()
 
     async def judge(self, *_: object) -> None:
@@ -48,8 +53,7 @@ class Store:
         self.told.append(code)
 
     def app(self, length: float, **limits: Any) -> "Sleeping":
-        self.limits = Limits(**{"seconds": 3600} | limits)
-        app = Sleeping(ACCESS, cast("Any", self))
+        app = Sleeping(ACCESS, cast("Any", self), {}, Limits(**{"seconds": 3600} | limits))
         app.length = length
         return app
 
@@ -58,17 +62,15 @@ class Sleeping(GuestApp):
     """Each call takes a time."""
 
     length: float
-    is_read = True
 
     async def _pass_on(self, call: Call) -> None:
-        call._is_read = self.is_read
         await asyncio.sleep(self.length)
 
-    async def call(self, receive: Any = None, send: Any = None) -> float:
+    async def call(self, send: Any = None) -> float:
         """How long a call goes on."""
         began = (loop := asyncio.get_running_loop()).time()
-        asgi = receive or _never, send or _nowhere
-        await self({"type": "http", "headers": []}, *asgi)  # type: ignore[arg-type]
+        asgi: Any = _never, send or _nowhere
+        await self({"type": "http", "headers": []}, *asgi)
         return loop.time() - began
 
 
@@ -134,32 +136,6 @@ def test_each_call_is_told_its_own_reason(run: Run) -> None:
 
     run(reasons())
     assert store.told == [Code.BROKER_WITHDRAWN, Code.BROKER_TIMEOUT]
-
-
-def test_a_server_is_asked_once_for_more_of_a_guest_until_its_call_ends(run: Run) -> None:
-    told = list[str]()
-
-    async def receive() -> None:
-        told.append("asked")
-        try:
-            await _never()
-        finally:
-            told.append("ended")
-
-    async def calls() -> None:
-        app = Store().app(9)
-        app.is_read = False  # a body, of which nothing is taken
-        await app.call(receive)
-        assert not told
-        app.is_read = True
-        await app.call(receive)
-        await asyncio.sleep(0)
-        assert told == ["asked", "ended"]
-        app.length = 0.1
-        await app.call(receive)
-
-    run(calls())
-    assert told == ["asked", "ended"]
 
 
 def test_what_a_call_has_cost_is_stored_also_after_its_watch_has_failed(run: Run) -> None:

@@ -1,0 +1,117 @@
+"""An end comes at each of the points where a call waits, and the call goes on afterwards."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import aclosing
+from functools import partial
+from itertools import count
+from types import coroutine
+from typing import Any
+
+import pytest
+
+from fastapi_oidc.broker import Access
+from fastapi_oidc.broker.route import Api
+from tests.oidc.broker.guests import NAME
+from tests.oidc.broker.rig import TWO_HOURS, Rig, another_broker, rigged, session_of, store_of
+from tests.oidc.interleaving import Gate
+
+
+async def held(call: Awaitable[None], at: int, gate: Gate) -> None:
+    """Await `call`, which stands still before the gate when it waits for the time `at`."""
+    await _held(call, at, gate)
+
+
+@coroutine
+def _held(call: Awaitable[None], at: int, gate: Gate) -> Generator[Any, Any, None]:
+    waiting = call.__await__()
+    step: Callable[[], Any] = partial(waiting.send, None)
+    for suspension in count(1):
+        try:
+            waits_for = step()
+        except StopIteration:
+            return
+        try:
+            if suspension == at:
+                yield from gate.passed().__await__()
+            step = partial(waiting.send, (yield waits_for))
+        except BaseException as error:
+            step = partial(waiting.throw, error)
+
+
+async def receive() -> Any:
+    await asyncio.sleep(0)
+    return {"type": "http.request"}
+
+
+SCOPE: dict[str, Any] = {"type": "http", "http_version": "1.1", "method": "GET"}
+SCOPE |= {"raw_path": b"/events", "query_string": b"", "headers": [(b"host", NAME.encode())]}
+
+
+async def _down(*_: object) -> list[bytes]:
+    raise OSError("down")
+
+
+async def _withdrawn(rig: Rig, access: Access, _: pytest.MonkeyPatch) -> None:
+    await rig.broker.withdraw(access)
+
+
+async def _withdrawn_elsewhere(rig: Rig, access: Access, _: pytest.MonkeyPatch) -> None:
+    await another_broker(rig)[1].withdraw(access)
+
+
+async def _revoked(rig: Rig, access: Access, _: pytest.MonkeyPatch) -> None:
+    await rig.world.oidc.revoke(sub=access.sub)
+
+
+async def _store_down(rig: Rig, _: Access, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(store_of(rig), "read", _down)
+
+
+@pytest.mark.parametrize("end", [_withdrawn, _withdrawn_elsewhere, _revoked, _store_down])
+async def test_no_request_begins_after_an_end_wherever_the_call_waits(end: Any) -> None:
+    begin, is_over = Api.handle_async_request, asyncio.Event()
+    statuses = list[int]()
+
+    async def noted(self: Api, request: Any) -> Any:
+        assert not is_over.is_set(), "the request would begin after the end"
+        return await begin(self, request)
+
+    async def send(message: Any) -> None:
+        if is_over.is_set():
+            statuses.append(message.get("status", 0))
+        await asyncio.sleep(0)
+
+    async with rigged() as rig:
+        for at in count(1):
+            await rig.world.signed_in()
+            session = await session_of(rig.world)
+            access = await rig.broker.give(session, to="m2", routes=[NAME], until=TWO_HOURS)
+            is_over.clear()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Api, "handle_async_request", noted)
+                async with aclosing(rig.broker.app(access)) as app:
+                    gate, asked = Gate(), app(SCOPE, receive, send)
+                    call = asyncio.create_task(held(asked, at, gate))
+                    reached = asyncio.create_task(gate.reached.wait())
+                    await asyncio.wait([call, reached], return_when=asyncio.FIRST_COMPLETED)
+                    if call.done():
+                        reached.cancel()
+                        break
+                    await end(rig, access, patch)
+                    is_over.set()
+                    gate.opened.set()
+                    await call
+    assert at > 8
+    assert (503 if end is _store_down else 401) in statuses
+    assert end is not _withdrawn or 200 not in statuses
+
+
+async def test_a_server_that_raises_says_that_the_guest_has_left() -> None:
+    async def gone(_: object) -> None:
+        raise OSError
+
+    async with rigged() as rig:
+        for path in (b"/events", b"/secrets"):
+            await rig.broker.app(rig.access)(SCOPE | {"raw_path": path}, receive, gone)
+        assert [each.code for each in rig.trail] == ["broker.request", "broker.not_allowed"]
