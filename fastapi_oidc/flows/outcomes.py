@@ -1,15 +1,14 @@
-"""What one process knows of refreshes: answers, outcomes, and the pauses without a result."""
+"""What one process knows of refreshes: outcomes, and the pauses without a result."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final, Self, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import PerLoop, SingleFlight
-from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import Live, Over
 from fastapi_oidc.protocol.refusal import RefusedRequest
@@ -23,33 +22,6 @@ RETRY_SECONDS: Final = 1
 
 MOST_POSTPONED: Final = 20_000
 """Maximum number of sessions whose pauses one process knows; beyond it, a pause is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenAnswer:
-    """The `body` of a successful response, which came at `received_at` (seconds since the epoch).
-
-    With `api` the access token is for that API, and only the other tokens belong to the session.
-    """
-
-    received_at: int
-    body: bytes = field(repr=False)
-    api: str = ""
-
-    def encode(self) -> bytes:
-        """The answer with its tokens, for the session's row."""
-        return json.dumps([self.received_at, self.api]).encode() + b"\n" + self.body
-
-    @classmethod
-    def decode(cls, encoded: bytes) -> Self:
-        """Read the result of `encode`; raises SessionError (session.store_unavailable)."""
-        head, _, body = encoded.partition(b"\n")
-        try:
-            received_at, api = json.loads(head)
-        except (ValueError, TypeError):
-            explanation = "another release of this library wrote the row"
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
-        return cls(received_at, body, api)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,8 @@ from fastapi_oidc.flows.outcomes import (
     Postponed,
     Refreshed,
     ShuttingDown,
-    TokenAnswer,
 )
-from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.relying_party import RelyingParty, end_of
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
@@ -32,7 +31,7 @@ from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, row_key
+from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, TokenAnswer, row_key
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
@@ -251,11 +250,15 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
             await discard_tokens(party, prepared.session)
         return await _of_another(run)
     session = prepared.session
-    party.announcer.announce(EventName.SESSION_REFRESHED, sub=session.sub, session_id=session.id)
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
     found = await party.sessions.judge_made(Live(session, turn.seen, copy, prepared.cookie))
-    return Refreshed(found, run.is_new) if isinstance(found, Live) else found or _forgotten(run)
+    if not isinstance(found, Live):
+        return found or _forgotten(run)
+    if party.clock.now() < end_of(session, party.settings):  # else its callers find that it is over
+        name = EventName.SESSION_REFRESHED
+        party.announcer.announce(name, sub=session.sub, session_id=session.id)
+    return Refreshed(found, run.is_new)
 
 
 async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
@@ -263,14 +266,11 @@ async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
     run.is_new = not row.answer
     if run.make is not None and run.is_new:
         return await run.make(run.live)
-    own = b""
     if run.is_new:
-        run.answer = await _present(run, turn)
-        own = run.answer.encode()
+        run.answer = own = await _present(run, turn)
         row = await turn.record(own)
-        run.is_new = row.answer in (b"", own)  # another attempt's may have been first
-    if row.answer not in (b"", own):  # without one, `finish` will find why
-        run.answer = TokenAnswer.decode(row.answer)
+        run.is_new = row.answer in (None, own)  # another attempt's may have been first
+    run.answer = row.answer or run.answer  # without one, `finish` will find why
     assert run.answer is not None
     return await fold(run.party, run.live, run.answer)
 

@@ -10,7 +10,6 @@ from typing import Final
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.endings import Ending
-from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty, end_of
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
@@ -24,7 +23,7 @@ from fastapi_oidc.session.revocations import (
     sid_key,
     user_key,
 )
-from fastapi_oidc.session.rows import Row
+from fastapi_oidc.session.rows import Row, TokenAnswer
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""

@@ -24,7 +24,6 @@ from fastapi_oidc.errors import (
     SessionError,
 )
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
@@ -38,6 +37,7 @@ from fastapi_oidc.protocol.id_token import (
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
+from fastapi_oidc.session.rows import TokenAnswer
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 
 UNVERIFIED_SECONDS: Final = 3600

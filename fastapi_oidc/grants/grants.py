@@ -176,9 +176,8 @@ class Grants:
 
         While the store is unavailable, each process gets its own tokens.
         """
-        settings, now = party.settings, party.clock.now()
-        # Two tenants may have the same client, and only one of them its secret.
-        key = f"app/{settings.name}/{target.key(settings.issuer, settings.client_id)}"
+        now = party.clock.now()
+        key = f"app/{party.settings.name}/{target.key(*_client(party))}"
         token = self._of_application.get(key)
         if token and needed.is_met_by(token, now):
             return token
@@ -201,9 +200,8 @@ class Grants:
         The token for `api` may be valid for longer than the caller's. Raises ProtocolViolation
         (access_token.expired) when a new one is needed after `ends`, and ProviderError.
         """
-        key = (
-            f"caller/{party.settings.name}/{hashlib.sha256(value.encode()).hexdigest()}/{api.key()}"
-        )
+        digest = hashlib.sha256(value.encode()).hexdigest()
+        key = f"caller/{party.settings.name}/{digest}/{api.key(*_client(party))}"
         longest = ends + party.settings.default_access_token_lifetime
         obtain = partial(exchange_of_caller, party, api, value, ends)
         return await self._repeatable(party, key, needed, obtain, longest)
@@ -278,6 +276,15 @@ class Grants:
 
         await holder.change(change)
         return tokens[0]
+
+
+def _client(party: RelyingParty) -> tuple[str, ...]:
+    """What tells registrations apart beside their names.
+
+    Two tenants may name the same client, and only one of them has its secret.
+    """
+    settings = party.settings
+    return settings.issuer, settings.client_id, settings.base_url or ""
 
 
 def _advise(party: RelyingParty, url: str) -> None:

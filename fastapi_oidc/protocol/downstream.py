@@ -6,11 +6,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final, Literal, NoReturn, Self, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Final, Literal, NoReturn, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ProviderError, SessionError, misconfigured
+from pydantic import TypeAdapter
+
+from fastapi_oidc.errors import Code, ProviderError, misconfigured
+from fastapi_oidc.protocol.encoding import read_stored
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import written
 
@@ -191,17 +194,15 @@ class IssuedToken(NotText):
 
     def encode(self) -> bytes:
         """The token with its value, to be sealed."""
-        return json.dumps(asdict(self)).encode()
+        return _ISSUED.dump_json(self)
 
-    @classmethod
-    def decode(cls, encoded: bytes) -> Self:
-        """Read the result of `encode`; raises SessionError (session.lock_unavailable)."""
-        try:
-            members = json.loads(encoded)
-            return cls(**members | {"scope": tuple(members["scope"])})
-        except (ValueError, TypeError, KeyError):
-            explanation = "another release wrote the record of this token"
-            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation) from None
+    @staticmethod
+    def decode(encoded: bytes) -> IssuedToken:
+        """Read the result of `encode`; raises SessionError (session.store_unavailable)."""
+        return read_stored(_ISSUED, encoded)
+
+
+_ISSUED: Final = TypeAdapter(IssuedToken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from typing_extensions import TypeAliasType
 
-from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.errors import Code, ProtocolViolation, SessionError
 
 if TYPE_CHECKING:  # Pyright loses the recursion of a TypeAliasType, depending on the order of files
     JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -54,6 +54,21 @@ def parse_json_object(text: bytes, *, max_bytes: int = MAX_BYTES) -> Claims:
     if not isinstance(value, dict):
         raise MalformedJSON("not a JSON object")
     return value
+
+
+Stored = TypeVar("Stored")
+
+
+def read_stored(kind: TypeAdapter[Stored], encoded: bytes) -> Stored:
+    """What this library has stored as JSON; raises SessionError (session.store_unavailable).
+
+    What cannot be read is not known to be absent, so it signs nobody out.
+    """
+    try:
+        return kind.validate_json(encoded)
+    except ValidationError:  # which quotes it
+        explanation = "another release of this library wrote the value in the store"
+        raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
 
 
 # Used for every session cookie and token: this takes a sixth of the time of the module base64.

@@ -68,6 +68,10 @@ class OPResponse:
         # Or a type that is built on JSON (RFC 6839 3.1).
         if self.media_type != "application/json" and not self.media_type.endswith("+json"):
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
+        try:
+            self.body.decode()
+        except UnicodeDecodeError:
+            raise self._malformed("not UTF-8") from None
         # RFC 8259 8.1: a parser may ignore a byte order mark.
         return self.body.removeprefix(BOM_UTF8)
 

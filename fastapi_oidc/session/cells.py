@@ -13,7 +13,7 @@ from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.model import EndReason
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
 from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.store import Cell, Store, ask_store
 
@@ -284,7 +284,7 @@ class Turn:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def record(self, received: bytes) -> Row:
+    async def record(self, received: TokenAnswer) -> Row:
         """Store the token endpoint's response, for another process if this one dies."""
         return await self._insist(lambda row, _: rows.record(row, self._base, received))
 

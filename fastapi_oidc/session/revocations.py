@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from fastapi_oidc.errors import Code, SessionError
+from pydantic import TypeAdapter
+
+from fastapi_oidc.protocol.encoding import read_stored
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.store import Cell
 
@@ -56,8 +58,10 @@ class Revocation(NamedTuple):
         return "ended_by_provider" if session.authenticated_at <= self.issued_at else None
 
 
-Revocations: TypeAlias = Mapping[str, Revocation]
+Revocations: TypeAlias = dict[str, Revocation]
 """The value of one key: which sessions are meant (ANY, NO_SID, a `sub`) -> what ends them."""
+
+_REVOCATIONS: Final = TypeAdapter(Revocations)
 
 
 def by_application(reason: EndReason) -> Revocation:
@@ -67,11 +71,7 @@ def by_application(reason: EndReason) -> Revocation:
 
 def decode(encoded: bytes) -> Revocations:
     """Read the value of a key; raises SessionError (session.store_unavailable)."""
-    try:
-        return {of: Revocation(*each) for of, each in json.loads(encoded or b"{}").items()}
-    except (ValueError, TypeError, AttributeError):
-        explanation = "another release of this library wrote the revocation"
-        raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
+    return read_stored(_REVOCATIONS, encoded or b"{}")
 
 
 def added(encoded: bytes, of: str, revocation: Revocation) -> bytes:

@@ -19,11 +19,12 @@ Every function here is pure; `docs/decisions/017-one-row-for-each-session.md` sa
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Self, get_args
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
 
-from fastapi_oidc.errors import Code, SessionError
+from pydantic import ConfigDict, TypeAdapter
+
+from fastapi_oidc.protocol.encoding import read_stored
 from fastapi_oidc.session.model import EndReason
 
 LEASE_SECONDS: Final = 12.0
@@ -33,6 +34,23 @@ WATCH_SECONDS: Final = 4.5
 """Seconds for which an attempt must have watched an unchanged row, to take it from an owner. Within
 them a live owner writes again after an outage of the store, or a jump of the store's clock.
 """
+
+
+_AS_TEXT: Final = ConfigDict(ser_json_bytes="utf8", val_json_bytes="utf8", extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAnswer:
+    """The `body` of a successful response, which came at `received_at` (seconds since the epoch).
+
+    With `api` the access token is for that API, and only the other tokens belong to the session.
+    """
+
+    __pydantic_config__: ClassVar = _AS_TEXT
+
+    received_at: int
+    body: bytes = field(repr=False)
+    api: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +69,11 @@ class Row:
     since the epoch.
     """
 
+    __pydantic_config__: ClassVar = _AS_TEXT
+
     generation: int = 0
     owner: str = ""
-    answer: bytes = field(default=b"", repr=False)
+    answer: TokenAnswer | None = field(default=None, repr=False)
     content: bytes = field(default=b"", repr=False)
     ended: EndReason | None = None
     epoch: int = 0
@@ -64,26 +84,15 @@ class Row:
 
     def encode(self) -> bytes:
         """The row with its secrets, to be sealed."""
-        head = {**asdict(self), "answer": len(self.answer)}
-        del head["content"]
-        return json.dumps(head).encode() + b"\n" + self.answer + self.content
+        return _ROW.dump_json(self, exclude_defaults=True)
 
-    @classmethod
-    def decode(cls, encoded: bytes) -> Self:
-        """Read the result of `encode`; raises SessionError (session.store_unavailable).
+    @staticmethod
+    def decode(encoded: bytes) -> Row:
+        """Read the result of `encode`; raises SessionError (session.store_unavailable)."""
+        return read_stored(_ROW, encoded)
 
-        A row that cannot be read is not known to be absent, so it signs nobody out.
-        """
-        head, _, rest = encoded.partition(b"\n")
-        try:
-            members = json.loads(head)
-            size = members.pop("answer")
-            row = cls(answer=rest[:size], content=rest[size:], **members)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            explanation = "another release of this library wrote the row"
-            raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from None
-        known = row.ended is None or row.ended in get_args(EndReason)
-        return row if known else replace(row, ended="revoked")
+
+_ROW: Final = TypeAdapter(Row)
 
 
 def row_key(id: str) -> str:
@@ -116,7 +125,7 @@ def renew(row: Row, generation: int, owner: str) -> Row:
     return replace(row) if _is_owned(row, generation, owner) else row
 
 
-def record(row: Row, base: Row, received: bytes) -> Row:
+def record(row: Row, base: Row, received: TokenAnswer) -> Row:
     """The row with the response to its refresh token, unless it has one or has moved on.
 
     The response counts even if another attempt has taken the row since: the token is used up.
@@ -145,7 +154,7 @@ def release(row: Row, generation: int, owner: str, *, forget: bool = False) -> R
     """The row for the next attempt; `forget` drops a response that cannot be read."""
     if not _is_owned(row, generation, owner):
         return row
-    return replace(row, owner="", answer=b"" if forget else row.answer)
+    return replace(row, owner="", answer=None if forget else row.answer)
 
 
 def refuse(row: Row, generation: int, reason: EndReason) -> Row:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import NOT_IN_MEMORY
 from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
@@ -142,12 +143,15 @@ class Outgoing(Serving[Identity, RequestData]):
     ) -> TokenAuth:
         """Authentication with which a client calls an API as the application itself (RFC 6749 4.4).
 
-        A token is used until `min_validity` seconds before it expires. Processes that share refresh
-        records share the token.
+        A token is used until `min_validity` seconds before it expires. Processes that share a store
+        share the token. If a function finds the registration, a call from a request of another one
+        raises ConfigurationError.
         """
         runtime, party = self.runtime, self._only()
         target = Target(audience=audience, resource=resource, scope=scope)
-        tokens = partial(runtime.engine.grants.of_application, party, target)
+        tokens: Tokens = partial(runtime.engine.grants.of_application, party, target)
+        if self.registrations.fixed is None:
+            tokens = _within_its_registration(party, runtime.engine, tokens)
         return _auth(runtime, tokens, min_validity)
 
     async def aclose(self) -> None:
@@ -182,6 +186,21 @@ def _within_its_request(engine: Engine, tokens: Tokens, session_id: str) -> Toke
                 "this authentication was made in another request, for its user: give each call of "
                 "a shared client its own, as in client.get(url, auth=oidc.auth(session)), or make "
                 "a client for each request"
+            )
+        return await tokens(needed)
+
+    return token
+
+
+def _within_its_registration(party: RelyingParty, engine: Engine, tokens: Tokens) -> Tokens:
+    """`tokens`, unless the request under way is of another registration: of another tenant."""
+
+    async def token(needed: Needed) -> IssuedToken:
+        here = running(engine)
+        if here is not None and here.is_served and here.party.settings != party.settings:
+            raise misconfigured(
+                "oidc.app_auth was made in a request of another registration, whose token it would "
+                "send: make it in each request, or by oidc.registration(settings)"
             )
         return await tokens(needed)
 

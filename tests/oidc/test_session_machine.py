@@ -17,11 +17,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import TokenRevoked
-from tests.oidc.machine.breakages import BREAKAGES, MODES, killed_after_the_response
+from tests.oidc.machine.breakages import BREAKAGES, MODES
 from tests.oidc.machine.ledger import Browser
 from tests.oidc.machine.processes import RESOURCES, Fault, Mode
 from tests.oidc.machine.world import MachineWorld, play_story
@@ -274,20 +273,3 @@ def test_a_response_that_comes_later_than_the_provider_may_take_is_not_lost(name
         assert [world.asked("me", alice, each) for each in (0, 1)] == [200, 200]
 
     play_story(MODES[name], story)
-
-
-@pytest.mark.parametrize("written", [b"of another", b"[1]\n{}"])
-def test_a_response_that_a_process_cannot_read_is_left_for_another(
-    written: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While a new release is rolled out, the process that dies may be of the other release."""
-
-    def story(world: MachineWorld, alice: Browser) -> None:
-        with monkeypatch.context() as patch:
-            decode = TokenAnswer.decode
-            patch.setattr(TokenAnswer, "decode", lambda _: decode(written))
-            killed_after_the_response(world, alice)
-        world.wait(80)
-        world.begin("me", alice, 1)
-
-    play_story(MODES["cookie, store of endings"], story)

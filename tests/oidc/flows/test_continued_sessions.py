@@ -127,6 +127,7 @@ async def test_a_session_that_expires_during_its_check_has_expired() -> None:
 
     world = make_world(session_store="memory", before_session_persist=persist)
     assert outcome(await check(await world.signed_in())) == ("error", "session.expired")
+    assert "session.refreshed" not in world.event_names()
 
 
 async def test_store_that_is_down_changes_nothing(mode: str) -> None:

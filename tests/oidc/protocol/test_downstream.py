@@ -132,12 +132,6 @@ def test_a_token_comes_back_as_it_was_written() -> None:
     assert IssuedToken.decode(token(dpop_key="k").encode()) == token(dpop_key="k")
 
 
-@pytest.mark.parametrize("encoded", [b"{}", b"[]", b"nothing", b'{"value": 1, "scope": []}'])
-def test_a_record_of_another_release_is_an_outage(encoded: bytes) -> None:
-    with pytest.raises(Exception, match=r"session\.lock_unavailable: another release"):
-        IssuedToken.decode(encoded)
-
-
 @pytest.mark.parametrize(
     ("seconds", "age", "is_met"),
     [

@@ -9,13 +9,12 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.outcomes import TokenAnswer
 from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
 from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.own_store import SealedSession
-from fastapi_oidc.session.rows import LEASE_SECONDS, Row
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
 from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.session.store import Cell, MemoryStore, Stored
@@ -198,8 +197,9 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
 
         turn = place.turn()
         await turn.take()
-        assert (await after_outage(turn.record(b"response"))).answer == b"response"
-        assert (await after_outage(turn.release(forget=True))).answer == b""
+        answer = TokenAnswer(NOW, b"tokens")
+        assert (await after_outage(turn.record(answer))).answer == answer
+        assert (await after_outage(turn.release(forget=True))).answer is None
         assert (await after_outage(turn.finish(IDLE))).generation == 2
         later = Turn(place.cells, KEY, replace(IDLE, generation=2))
         assert (await after_outage(later.end("revoked"))).ended == "revoked"
@@ -211,7 +211,7 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
 def test_no_repr_shows_a_secret() -> None:
     session = a_session()
     copy = Copy(session.id, (), 0, NOW, session, b"the-secret")
-    row = Row(content=b"the-secret", answer=b"the-secret", secret="the-secret")
+    row = Row(content=b"the-secret", answer=TokenAnswer(NOW, b"the-secret"), secret="the-secret")
     seen = Seen(row, b"sealed")
     shown = [
         copy,

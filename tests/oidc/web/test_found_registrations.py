@@ -28,6 +28,7 @@ from fastapi_oidc import (
     ProviderError,
     registrations,
 )
+from fastapi_oidc.grants import TokenAuth
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import callback_url
 from tests.oidc.interleaving import Held, begun
@@ -155,10 +156,13 @@ async def test_a_form_chooses_the_tenant() -> None:
         assert (await browser.get("https://app.test/page")).status_code == 401
 
 
-async def test_the_applications_token_of_a_tenant_is_worth_nothing_to_its_namesake() -> None:
+@pytest.mark.parametrize(("member", "other"), [("name", "evil"), ("base_url", "https://evil.test")])
+async def test_the_applications_token_of_a_tenant_is_worth_nothing_to_its_namesake(
+    member: str, other: str
+) -> None:
     world = tenants_of()
     acme = world.settings["acme"]
-    wrong = {"name": "evil", "client_secret": secrets.token_urlsafe(32)}
+    wrong = {member: other, "client_secret": secrets.token_urlsafe(32)}
     tokens = [
         world.instance.registration(settings).app_auth()
         for settings in (acme, acme.model_copy(update=wrong))
@@ -168,6 +172,22 @@ async def test_the_applications_token_of_a_tenant_is_worth_nothing_to_its_namesa
         assert (await http.get("https://api.test/", auth=tokens[0])).status_code == 200
         with pytest.raises(ProviderError):
             await http.get("https://api.test/", auth=tokens[1])
+
+
+async def test_the_applications_token_of_a_tenant_is_sent_in_no_request_of_another() -> None:
+    world, auths = tenants_of(), list[TokenAuth]()
+    api = httpx.MockTransport(lambda request: httpx.Response(200))
+
+    @world.app.get("/call")
+    async def call() -> int:
+        auths.append(world.instance.app_auth())
+        async with httpx.AsyncClient(transport=api) as http:
+            return (await http.get("https://api.test/", auth=auths[0])).status_code
+
+    async with world.browser() as browser:
+        assert (await browser.get(f"{world.url('acme')}/call")).json() == 200
+        answer = await browser.get(f"{world.url('globex')}/call")
+        assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
 
 
 async def test_refreshes_at_a_provider_that_hangs_stop_no_other_tenants() -> None:
