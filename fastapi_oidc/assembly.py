@@ -180,7 +180,7 @@ class Assembly:
             self.engine.announcer.advise_on_seconds(setting, getattr(settings, setting), usual)
         return RelyingParty(
             settings=settings,
-            tenants=settings.tenants(),
+            issuer=settings.trusted_issuer(),
             provider=provider_of(settings, clock, http=http, network=network),
             sessions=sessions,
             refreshes=self.engine.refreshes,
@@ -288,7 +288,7 @@ def provider_of(
             f"{settings.client_auth_method} needs client_certificate_file",
         )
     return Provider(
-        settings.issuer,
+        settings.trusted_issuer(),
         Registration(
             authentication=settings.authentication(),
             algorithms=settings.algorithms(),
@@ -300,7 +300,6 @@ def provider_of(
         timeout=settings.provider_timeout,
         network=network,
         options=options,
-        tenants=settings.tenants(),
     )
 
 

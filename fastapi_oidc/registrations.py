@@ -177,8 +177,7 @@ def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
     if not several or min(len(names), len(clients)) < len(several):
         raise misconfigured("each of several registrations needs a `name` and a client of its own")
     for one, other in permutations(several.values(), 2):
-        tenants = one.tenants() if one.client_id == other.client_id else None
-        if tenants is not None and tenants.has_issuer(other.issuer):
+        if one.client_id == other.client_id and one.trusted_issuer().has(other.issuer):
             raise misconfigured(
                 f"{one.name!r} has the tenant of {other.name!r} too: who serves it?"
             )

@@ -172,8 +172,7 @@ async def accept_front_channel_logout(
     The sender of the request is not authenticated (Front-Channel Logout 1.0 5). Raises OIDCError
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
-    settings = party.settings
-    issuer, sid = front_channel_session(parameters, settings.issuer, tenants=party.tenants)
+    issuer, sid = front_channel_session(parameters, party.issuer)
     await revoke_key(party, key_of(party, issuer, sid=sid), by_application("ended_by_provider"))
     party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
@@ -182,10 +181,9 @@ async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) 
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
     settings = party.settings
     expected = ExpectedLogout(
-        settings.issuer,
+        party.issuer,
         settings.client_id,
         frozenset(settings.trusted_id_token_audiences),
-        party.tenants,
         accepts_without_exp=settings.logout_token_without_exp,
     )
     return accept_logout_token(

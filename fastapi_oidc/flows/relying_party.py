@@ -18,7 +18,7 @@ from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import ENDED_CODES, Over, Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
@@ -145,14 +145,13 @@ def _require_same_login(replacement: object, session: AnySession) -> None:
 class RelyingParty:
     """One client registered at one OpenID Provider, put together by `OIDC`.
 
-    `tenants` are the allowed tenants of a shared issuer. `together` are the registrations that
-    serve the same requests, this one among them: the session says which of them serves it. A
-    provider that hangs fills only its own `refreshing`. `downstream_apis` are the APIs for which
-    sessions get tokens.
+    `together` are the registrations that serve the same requests, this one among them: the session
+    says which of them serves it. A provider that hangs fills only its own `refreshing`.
+    `downstream_apis` are the APIs for which sessions get tokens.
     """
 
     settings: OIDCSettings
-    tenants: Tenants | None
+    issuer: TrustedIssuer
     provider: Provider
     sessions: Sessions
     refreshes: Refreshes
@@ -193,7 +192,7 @@ class RelyingParty:
         """The registration of this session; None without one, as the settings may have changed."""
         for party in self.together:
             is_client = session.client_id == party.settings.client_id
-            if is_client and party._has_issuer(session.issuer):
+            if is_client and party.issuer.has(session.issuer):
                 return party
         return None
 
@@ -210,8 +209,10 @@ class RelyingParty:
         return next((party for party in self.together if party.settings.name == name), None)
 
     def at(self, issuer: str) -> RelyingParty | None:
-        """The first registration at the provider with this `iss`; None without one."""
-        return next((party for party in self.together if party._has_issuer(issuer)), None)
+        """The first registration at this issuer, shared or not; None without one."""
+        named = (each for each in self.together if each.issuer.has(issuer))
+        shared = (each for each in self.together if each.issuer.url == issuer)
+        return next(named, None) or next(shared, None)
 
     @property
     def is_one_of_several(self) -> bool:
@@ -224,23 +225,15 @@ class RelyingParty:
         Raises ConfigurationError (configuration.invalid) if only the caller can know the issuer.
         """
         if issuer is not None:
-            named = [(party, issuer) for party in self.together if party._has_issuer(issuer)]
+            named = [(party, issuer) for party in self.together if party.issuer.has(issuer)]
             if not named:
                 explanation = f"no registration here has the issuer {shown(issuer)}"
                 raise misconfigured(explanation)
             return named
-        tenants = self.tenants
-        if self.is_one_of_several or (tenants is not None and tenants.allowed is None):
+        if self.is_one_of_several or not self.issuer.all:
             explanation = "with several issuers, a user is named by sub and issuer: pass both"
             raise misconfigured(explanation)
-        if tenants is None or tenants.allowed is None:
-            return [(self, self.settings.issuer)]
-        return [(self, tenants.issuer_of(tenant)) for tenant in sorted(tenants.allowed)]
-
-    def _has_issuer(self, issuer: str) -> bool:
-        if issuer == self.settings.issuer:
-            return True
-        return self.tenants is not None and self.tenants.has_issuer(issuer)
+        return [(self, iss) for iss in self.issuer.all]
 
     def has_expired(self, session: AnySession) -> bool:
         """Whether the access token has expired."""

@@ -303,13 +303,12 @@ def expected_of(
 ) -> Expected:
     """What every ID token of this registration must match."""
     return Expected(
-        issuer=party.settings.issuer,
+        issuer=party.issuer,
         client_id=party.settings.client_id,
         algorithm=verified.algorithm,
         nonce=nonce,
         access_token=response.access_token,
         trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-        tenants=party.tenants,
     )
 
 

@@ -15,12 +15,11 @@ from fastapi_oidc.protocol.claims import (
     refuse_early,
     require_audience,
     require_issued,
-    require_issuer,
     require_not_expired,
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import JSON, Claims
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 
 # An element of the list: a scheme, a parameter, or a scheme with its first parameter. Quoted text
@@ -64,9 +63,8 @@ class ExpectedAccessToken:
     `roles_claim` is a path: the name of a claim, and the names of nested members.
     """
 
-    issuer: str
+    issuer: TrustedIssuer
     audience: str
-    tenants: Tenants | None = None
     accepts_plain_jwt: bool = False
     client_claim: str | None = None
     scope_claim: str = "scope"
@@ -114,14 +112,14 @@ def accept_access_token(
         require_plain_type(header_typ, expected)
         require_no_other_token(claims, expected)
     require_issued(claims, at, Code.ACCESS_TOKEN_ISSUED_AT)
-    require_issuer(claims, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants)
-    return accepted(claims, expected, at)
+    iss = expected.issuer.require(claims, Code.ACCESS_TOKEN_ISSUER)
+    return accepted(iss, claims, expected, at)
 
 
-def accepted(claims: Claims, expected: ExpectedAccessToken, at: Instant) -> AccessClaims:
+def accepted(iss: str, claims: Claims, expected: ExpectedAccessToken, at: Instant) -> AccessClaims:
     """The checks for both JWTs and introspection responses."""
     return AccessClaims(
-        iss=expected.issuer,
+        iss=iss,
         sub=require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
         aud=require_audience(claims, expected.audience, Code.ACCESS_TOKEN_AUDIENCE, trusted=None),
         client_id=require_client(claims, expected),
@@ -235,11 +233,10 @@ def accept_introspection(
     """
     if not is_active(response):
         raise ProtocolViolation(Code.ACCESS_TOKEN_INACTIVE, "the provider says: not active")
+    iss = expected.issuer.url
     if response.get("iss") is not None:
-        require_issuer(
-            response, expected.issuer, Code.ACCESS_TOKEN_ISSUER, tenants=expected.tenants
-        )
+        iss = expected.issuer.require(response, Code.ACCESS_TOKEN_ISSUER)
     refuse_early(response, at, Code.ACCESS_TOKEN_ISSUED_AT, "iat", "nbf")
     if response.get("sub") is None:
         response = {**response, "sub": require_client(response, expected)}
-    return accepted(response, expected, at)
+    return accepted(iss, response, expected, at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.encoding import Claims
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 
 MAX_NUMERIC_DATE = 253_402_300_799
@@ -51,23 +51,6 @@ def require_numeric_date(claims: Claims, name: str, code: Code) -> int:
 def optional_numeric_date(claims: Claims, name: str, code: Code) -> int | None:
     """Like `require_numeric_date`; None when the claim is absent or null."""
     return None if claims.get(name) is None else require_numeric_date(claims, name, code)
-
-
-def require_issuer(
-    claims: Claims, issuer: str, code: Code, *, tenants: Tenants | None = None
-) -> str:
-    """Require exactly the issuer in `iss`, without normalization (Core 3.1.3.7 rule 2, 16.15).
-
-    With `tenants`, require the issuer of an allowed tenant behind the shared `issuer`. The result
-    is `iss` as the token has it.
-    """
-    if tenants is not None:
-        tenants.require(claims, code)
-        return require_string(claims, "iss", code)
-    if claims.get("iss") != issuer:
-        found = shown(claims.get("iss"))
-        raise ProtocolViolation(code, f"iss is {found}, the configured issuer {shown(issuer)}")
-    return issuer
 
 
 def require_subject(claims: Claims, code: Code) -> str:
@@ -155,10 +138,9 @@ def accept_signed_userinfo(
     claims: Claims,
     *,
     sub: str,
-    issuer: str,
+    issuer: TrustedIssuer,
     client_id: str,
     at: Instant,
-    tenants: Tenants | None = None,
 ) -> Claims:
     """Like `accept_userinfo`, for the claims of a verified JWT.
 
@@ -166,7 +148,7 @@ def accept_signed_userinfo(
     ProtocolViolation (userinfo.*).
     """
     if claims.get("iss") is not None:
-        require_issuer(claims, issuer, Code.USERINFO_ISSUER, tenants=tenants)
+        issuer.require(claims, Code.USERINFO_ISSUER)
     if claims.get("aud") is not None:
         require_audience(claims, client_id, Code.USERINFO_AUDIENCE, trusted=None)
     if claims.get("exp") is not None:

@@ -13,13 +13,12 @@ from fastapi_oidc.protocol.claims import (
     optional_string,
     require_audience,
     require_issued,
-    require_issuer,
     require_not_expired,
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import Claims, encode_base64url, is_same
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
-from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.protocol.refusal import shown
 
 
@@ -29,11 +28,10 @@ class Expected:
 
     `algorithm` is the algorithm of its verified signature. `nonce` is that of a login, None for a
     refresh. `max_age` is in seconds, None if the request had none. `acr_values` are the accepted
-    classes. `trusted_audiences` are additional audiences. `tenants` are the allowed tenants of a
-    shared `issuer`.
+    classes. `trusted_audiences` are additional audiences.
     """
 
-    issuer: str
+    issuer: TrustedIssuer
     client_id: str
     algorithm: str
     nonce: str | None
@@ -41,7 +39,6 @@ class Expected:
     trusted_audiences: frozenset[str] = frozenset()
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
-    tenants: Tenants | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ def accept_refreshed_id_token(
 def _read(claims: Claims, expected: Expected, at: Instant, *, received: Instant) -> IdToken:
     """The checks for both logins and refreshes."""
     require_no_events(claims)
-    iss = require_issuer(claims, expected.issuer, Code.ID_TOKEN_ISSUER, tenants=expected.tenants)
+    iss = expected.issuer.require(claims, Code.ID_TOKEN_ISSUER)
     sub = require_subject(claims, Code.ID_TOKEN_SUBJECT)
     aud = require_audience(
         claims, expected.client_id, Code.ID_TOKEN_AUDIENCE, trusted=expected.trusted_audiences

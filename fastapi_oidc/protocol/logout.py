@@ -12,13 +12,12 @@ from fastapi_oidc.protocol.claims import (
     optional_name,
     require_audience,
     require_issued,
-    require_issuer,
     require_not_expired,
     require_string,
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import Claims
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query, written
 
@@ -44,10 +43,9 @@ _TYPES = frozenset({"jwt", "logout+jwt"})
 class ExpectedLogout:
     """The values that a logout token must match."""
 
-    issuer: str
+    issuer: TrustedIssuer
     client_id: str
     trusted_audiences: frozenset[str] = frozenset()
-    tenants: Tenants | None = None
     accepts_without_exp: bool = False
 
 
@@ -85,9 +83,7 @@ def accept_logout_token(
     require_logout_type(header_typ)
     iat = require_issued(claims, at, Code.LOGOUT_TOKEN_ISSUED_AT)
     token = LogoutToken(
-        iss=require_issuer(
-            claims, expected.issuer, Code.LOGOUT_TOKEN_ISSUER, tenants=expected.tenants
-        ),
+        iss=expected.issuer.require(claims, Code.LOGOUT_TOKEN_ISSUER),
         aud=require_audience(
             claims,
             expected.client_id,
@@ -153,17 +149,14 @@ def require_no_nonce(claims: Claims) -> None:
 MAX_SID_LENGTH = 255
 
 
-def front_channel_session(
-    parameters: Parameters, issuer: str, *, tenants: Tenants | None = None
-) -> tuple[str, str]:
+def front_channel_session(parameters: Parameters, issuer: TrustedIssuer) -> tuple[str, str]:
     """The `iss` and `sid` whose sessions are to end; both are required (2).
 
     Raises ProtocolViolation (logout_request.malformed, logout_request.issuer).
     """
     iss, sid = (_single(parameters, name, Code.LOGOUT_REQUEST_MALFORMED) for name in ("iss", "sid"))
-    is_ours = iss == issuer if tenants is None else tenants.has_issuer(iss)
-    if not is_ours:
-        explanation = f"iss is {shown(iss)}, the configured issuer {shown(issuer)}"
+    if not issuer.has(iss):
+        explanation = f"iss is {shown(iss)}, the configured issuer {shown(issuer.url)}"
         raise ProtocolViolation(Code.LOGOUT_REQUEST_ISSUER, explanation)
     if len(sid) > MAX_SID_LENGTH:
         raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, "sid is too long")

@@ -1,79 +1,15 @@
-"""The provider's metadata (OpenID Connect Discovery 1.0), also of a shared issuer's tenants."""
+"""The provider's metadata (OpenID Connect Discovery 1.0)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
-from fastapi_oidc.protocol.encoding import Claims
+from fastapi_oidc.errors import Code, ProviderError, misconfigured
+from fastapi_oidc.protocol.issuer import PLACEHOLDER, TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, require_url
-
-ANY_TENANT: Final = "*"
-"""Allows every tenant."""
-PLACEHOLDER: Final = "{tenantid}"
-
-_SHARED: Final = re.compile(r"/(?:common|organizations)(?=/|$)")
-_TENANT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True, slots=True)
-class Tenants:
-    """The tenants whose tokens are accepted from a shared issuer; `allowed` is None for all."""
-
-    template: str
-    allowed: frozenset[str] | None
-
-    @classmethod
-    def of(cls, issuer: str, names: Collection[str]) -> Self:
-        """The tenants `names` (lower-case GUIDs, or `*` alone) behind the shared `issuer`.
-
-        Raises ConfigurationError (configuration.invalid).
-        """
-        if len(_SHARED.findall(issuer)) != 1:
-            raise misconfigured("allowed_tenants is for an issuer with /common or /organizations")
-        wrong = [name for name in names if not _TENANT.fullmatch(name)]
-        if wrong and tuple(names) != (ANY_TENANT,):
-            raise misconfigured(
-                f"{shown(wrong[0])} in allowed_tenants is not a tenant id in lower case"
-            )
-        template = _SHARED.sub(f"/{PLACEHOLDER}", issuer)
-        return cls(template, None if wrong else frozenset(names))
-
-    def require(self, claims: Claims, code: Code) -> None:
-        """Require an allowed tenant in `tid`, and exactly its issuer in `iss`."""
-        tenant = tenant_of(claims)
-        if tenant is None:
-            raise ProtocolViolation(code, f"tid is {shown(claims.get('tid'))}, not a tenant id")
-        if self.allowed is not None and tenant not in self.allowed:
-            raise ProtocolViolation(code, f"tid is {shown(tenant)}, which allowed_tenants has not")
-        expected = self.issuer_of(tenant)
-        if claims.get("iss") != expected:
-            found = shown(claims.get("iss"))
-            raise ProtocolViolation(code, f"iss is {found}, not {shown(expected)} as tid says")
-
-    def issuer_of(self, tenant: str) -> str:
-        """The `iss` of the tenant's tokens."""
-        return self.template.replace(PLACEHOLDER, tenant)
-
-    def has_issuer(self, iss: str) -> bool:
-        """Whether `iss` is the issuer of an allowed tenant."""
-        before, _, after = self.template.partition(PLACEHOLDER)
-        tenant = iss.removeprefix(before).removesuffix(after)
-        if self.issuer_of(tenant) != iss or not _TENANT.fullmatch(tenant):
-            return False
-        return self.allowed is None or tenant in self.allowed
-
-
-def tenant_of(claims: Claims) -> str | None:
-    """The tenant in the claims, None without one."""
-    tenant = claims.get("tid")
-    return tenant if isinstance(tenant, str) and _TENANT.fullmatch(tenant) else None
-
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _ASKED_DIRECTLY: Final = (
@@ -114,23 +50,21 @@ class ProviderMetadata:
         cls,
         document: object,
         *,
-        issuer: str,
+        issuer: TrustedIssuer,
         allow_insecure_http: bool = False,
         mutual_tls: bool = False,
-        tenants: Tenants | None = None,
     ) -> Self:
         """The metadata of exactly `issuer` (Discovery 3 and 4.3). Unknown members are ignored.
 
         An https issuer must have https endpoints, even with `allow_insecure_http`. With
         `mutual_tls`, the endpoints are those for clients with a certificate, if there are any (RFC
-        8705 5). With `tenants`, the document is that of their shared `issuer`. Raises
-        ProviderError.
+        8705 5). Raises ProviderError.
         """
-        is_insecure = allow_insecure_http and urlsplit(issuer).scheme == "http"
+        is_insecure = allow_insecure_http and urlsplit(issuer.url).scheme == "http"
         source = _Document(document, allow_insecure_http=is_insecure, mutual_tls=mutual_tls)
-        source.require_issuer(issuer if tenants is None else tenants.template)
+        source.require_issuer(issuer.in_metadata)
         return cls(
-            issuer=issuer,
+            issuer=issuer.url,
             authorization_endpoint=source.required_url("authorization_endpoint"),
             token_endpoint=source.required_url("token_endpoint"),
             jwks_uri=source.required_url("jwks_uri"),

@@ -17,7 +17,8 @@ from fastapi_oidc.protocol.authorization import pushed_request_uri
 from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import Claims
-from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants, discovery_url
+from fastapi_oidc.protocol.issuer import TrustedIssuer
+from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
 from fastapi_oidc.provider.client_endpoints import (
@@ -58,14 +59,13 @@ class Provider:
     Failures raise ProviderError; responses that break the protocol raise ProtocolViolation.
     """
 
-    issuer: str
+    issuer: TrustedIssuer
     registration: Registration
     clock: Clock
     allow_insecure_http: bool = False
     timeout: float = PROVIDER_TIMEOUT
     network: Network = field(default_factory=Network)
     options: HTTPOptions = field(default_factory=HTTPOptions)
-    tenants: Tenants | None = None
 
     def __post_init__(self) -> None:
         """Make what the calls share, without a request."""
@@ -77,7 +77,7 @@ class Provider:
         self.verify = self._verifier.verify
         self._proofs = Proofs(self.clock)
 
-    def beside(self, issuer: str, registration: Registration) -> Provider:
+    def beside(self, issuer: TrustedIssuer, registration: Registration) -> Provider:
         """A client for `issuer`, with this client's limits and connections.
 
         Only this client's own issuer gets its certificate.
@@ -86,7 +86,7 @@ class Provider:
         if issuer == self.issuer:
             return own
         options = replace(self.options, client_certificate_file=None, mutual_tls=False)
-        return replace(own, issuer=issuer, options=options, tenants=None)
+        return replace(own, issuer=issuer, options=options)
 
     async def metadata(self) -> ProviderMetadata:
         """The metadata, fetched again when it is older than an hour.
@@ -293,7 +293,6 @@ class Provider:
             issuer=self.issuer,
             client_id=self.registration.authentication.client_id,
             at=self.clock.instant(),
-            tenants=self.tenants,
         )
 
     async def _get_userinfo(
@@ -319,7 +318,7 @@ class Provider:
         return await self._get_userinfo(endpoint, access_token, key, may_repeat=False)
 
     async def _get_metadata(self) -> OPResponse:
-        return await self._http.request("GET", discovery_url(self.issuer), accept=_JSON)
+        return await self._http.request("GET", discovery_url(self.issuer.url), accept=_JSON)
 
     async def _fetch_metadata(self) -> ProviderMetadata:
         answer = await self._get_metadata()
@@ -330,7 +329,6 @@ class Provider:
             issuer=self.issuer,
             allow_insecure_http=self.allow_insecure_http,
             mutual_tls=self.options.shows_certificate,
-            tenants=self.tenants,
         )
         for fault in metadata.ignored:
             _logger.warning("%s: %s; it counts as absent", answer.url, fault)

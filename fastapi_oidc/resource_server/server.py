@@ -104,12 +104,6 @@ class TokenIssuer:
     provider: Provider
     algorithms: frozenset[str]
 
-    def names(self, iss: object) -> bool:
-        """Whether a token with this `iss` is from here."""
-        tenants = self.expected.tenants
-        is_of_tenant = tenants is not None and isinstance(iss, str) and tenants.has_issuer(iss)
-        return is_of_tenant or iss == self.expected.issuer
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceServer:
@@ -165,7 +159,7 @@ class ResourceServer:
         if len(self.issuers) == 1:
             return self.issuers[0]
         iss = unverified.claims().get("iss")
-        named = (each for each in self.issuers if each.names(iss))
+        named = (each for each in self.issuers if each.expected.issuer.has(iss))
         return next(named, self.issuers[0])
 
     def _accepted(

@@ -19,7 +19,7 @@ from pydantic_settings import (
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames
@@ -206,9 +206,9 @@ class OIDCSettings(BaseSettings):
         names = self.userinfo_signing_algorithms
         return self.algorithms() if names is None else rules.algorithms_of(names, vars(self))
 
-    def tenants(self) -> Tenants | None:
-        """The allowed tenants of a shared `issuer`, None for any other issuer."""
-        return rules.tenants_of(self.allowed_tenants, vars(self))
+    def trusted_issuer(self) -> TrustedIssuer:
+        """The issuer whose messages are accepted, or those of its allowed tenants."""
+        return rules.issuer_of(self.allowed_tenants, vars(self))
 
     def http_options(self) -> HTTPOptions:
         """The options of the connections to the provider; the argument `http` replaces them."""

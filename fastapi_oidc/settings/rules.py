@@ -14,8 +14,9 @@ from pydantic import AfterValidator, SecretStr, ValidationInfo
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import require_algorithms
-from fastapi_oidc.protocol.metadata import Tenants, require_issuer_url
+from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.urls import (
     is_same_origin_path,
     is_word,
@@ -191,12 +192,12 @@ def require_certificate(certificate_file: str | None, settings: Settings) -> Non
     ).verification()
 
 
-def tenants_of(names: Sequence[str], settings: Settings) -> Tenants | None:
-    """The allowed tenants of a shared issuer, None for any other issuer.
+def issuer_of(names: Sequence[str], settings: Settings) -> TrustedIssuer:
+    """The issuer, shared by the tenants with these names if there are any.
 
     Raises ConfigurationError.
     """
-    return Tenants.of(settings["issuer"], names) if names else None
+    return TrustedIssuer.of(settings["issuer"], names)
 
 
 def algorithms_of(names: Sequence[str], settings: Settings) -> frozenset[str]:

@@ -62,7 +62,7 @@ else:
     ]
     Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(texts.words)]
     Algorithms = Annotated[Words, obeying_beside(rules.algorithms_of)]
-    AllowedTenants = Annotated[Words, obeying_beside(rules.tenants_of)]
+    AllowedTenants = Annotated[Words, obeying_beside(rules.issuer_of)]
     Scope = Annotated[Words, obeying(rules.require_scope), AfterValidator(with_openid)]
     Origins = Annotated[Words, obeying_beside(rules.require_origins)]
     Members = Annotated[

@@ -99,7 +99,7 @@ def protected_resource(
     has_certificates = options.get("client_certificate_header") is not None
     return {
         "resource": resource,
-        "authorization_servers": [each.expected.issuer for each in server.issuers],
+        "authorization_servers": [each.expected.issuer.url for each in server.issuers],
         **({"scopes_supported": list(scopes)} if scopes else {}),
         "bearer_methods_supported": ["header"],
         "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),

@@ -11,6 +11,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
@@ -75,9 +76,8 @@ def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) ->
     """The provider of a registration, as an issuer of access tokens."""
     settings, roles = party.settings, options.get("roles_claim", "roles")
     expected = ExpectedAccessToken(
-        issuer=settings.issuer,
+        issuer=party.issuer,
         audience=audience,
-        tenants=party.tenants,
         accepts_plain_jwt=options.get("accept_plain_jwt", False),
         client_claim=options.get("client_claim"),
         scope_claim=options.get("scope_claim", "scope"),
@@ -92,9 +92,11 @@ def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) ->
 
 def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
     """Another issuer with the same audience, whose keys are read."""
-    expected = replace(first.expected, issuer=issuer, tenants=None)
+    expected = replace(first.expected, issuer=TrustedIssuer(issuer))
     nobody = _registration("", "", first.algorithms)
-    return TokenIssuer(expected, first.provider.beside(issuer, nobody), first.algorithms)
+    return TokenIssuer(
+        expected, first.provider.beside(TrustedIssuer(issuer), nobody), first.algorithms
+    )
 
 
 def _others(party: RelyingParty, options: APIOptions[Any]) -> Collection[str]:
@@ -127,7 +129,7 @@ def _introspections(runtime: Runtime, options: APIOptions[Any]) -> Introspection
             provider = party.provider
         case (str(client_id), str(secret)) if client_id and secret:
             own = _registration(client_id, secret)
-            provider = party.provider.beside(party.settings.issuer, own)
+            provider = party.provider.beside(party.issuer, own)
         case _:
             raise misconfigured("introspection_client must be (client_id, client_secret)")
     return Introspections(provider, party.clock, lifetime)

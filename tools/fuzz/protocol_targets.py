@@ -42,6 +42,7 @@ from fastapi_oidc.protocol.encoding import (
     parse_json_object,
 )
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import (
     ALGORITHMS,
     JsonWebKey,
@@ -64,9 +65,10 @@ from fastapi_oidc.resource_server.token import require_certificate
 from fastapi_oidc.web.requests import query_parameters
 
 ISSUER: Final = "https://op.test/"
+TRUSTED: Final = TrustedIssuer(ISSUER)
 CLIENT_ID: Final = "client-1"
 API: Final = ExpectedAccessToken(
-    issuer=ISSUER, audience="https://api.test", accepts_plain_jwt=True, roles_claim=("a", "roles")
+    issuer=TRUSTED, audience="https://api.test", accepts_plain_jwt=True, roles_claim=("a", "roles")
 )
 AT: Final = Instant(1_800_000_000, drift=30)
 ORIGIN: Final = "https://app.test"
@@ -133,7 +135,7 @@ def id_token(data: bytes) -> None:
     claims = _claims(data)
     if claims is None:
         return
-    expected = Expected(ISSUER, CLIENT_ID, "RS256", "nonce-1", access_token="a", max_age=60)
+    expected = Expected(TRUSTED, CLIENT_ID, "RS256", "nonce-1", access_token="a", max_age=60)
     with suppress(ProtocolViolation):
         assert accept_id_token(claims, expected, AT).iss == ISSUER
 
@@ -145,7 +147,7 @@ def logout_token(data: bytes) -> None:
     claims = _claims(data)
     if claims is not None:
         with suppress(ProtocolViolation):
-            token = accept_logout_token(None, claims, ExpectedLogout(ISSUER, CLIENT_ID), AT)
+            token = accept_logout_token(None, claims, ExpectedLogout(TRUSTED, CLIENT_ID), AT)
             assert token.sub or token.sid
 
 
@@ -173,7 +175,7 @@ def access_token(data: bytes) -> None:
 def discovery(data: bytes) -> None:
     """The discovery document: the client that asks an endpoint reads its URL as the check did."""
     with suppress(ProviderError):
-        metadata = ProviderMetadata.parse(_document(data), issuer=ISSUER, mutual_tls=True)
+        metadata = ProviderMetadata.parse(_document(data), issuer=TRUSTED, mutual_tls=True)
         assert metadata.issuer == ISSUER
         checked, asked = urlsplit(metadata.token_endpoint), httpx.URL(metadata.token_endpoint)
         assert checked.scheme == asked.scheme == "https"

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.logout import front_channel_session
-from fastapi_oidc.protocol.metadata import Tenants
 from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import copy_of, two_processes, user
@@ -187,12 +187,12 @@ async def test_anything_else_ends_nothing(
 def test_a_shared_issuer_stands_for_its_tenants_alone(
     allowed: str, iss: str, is_ours: bool
 ) -> None:
-    tenants, query = Tenants.of(SHARED, [allowed]), {"iss": [iss], "sid": ["1"]}
+    issuer, query = TrustedIssuer.of(SHARED, [allowed]), {"iss": [iss], "sid": ["1"]}
     if is_ours:
-        assert front_channel_session(query, SHARED, tenants=tenants) == (iss, "1")
+        assert front_channel_session(query, issuer) == (iss, "1")
         return
     with pytest.raises(ProtocolViolation) as caught:
-        front_channel_session(query, SHARED, tenants=tenants)
+        front_channel_session(query, issuer)
     assert caught.value.code is Code.LOGOUT_REQUEST_ISSUER
 
 

@@ -11,8 +11,10 @@ from _pytest.mark.structures import ParameterSet
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.encoding import JSON
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 
 ISSUER = "https://op.test/"
+TRUSTED = TrustedIssuer(ISSUER)
 CLIENT_ID = "client-1"
 NOW = 1_800_000_000
 AT = Instant(NOW, drift=30)

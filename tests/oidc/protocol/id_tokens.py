@@ -2,7 +2,7 @@
 
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import Expected, access_token_hash
-from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW
+from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW, TRUSTED
 
 ACCESS_TOKEN = "access-1"
 API = "https://api.test"
@@ -25,7 +25,7 @@ VALID: dict[str, JSON] = {
 }
 
 EXPECTED = Expected(
-    issuer=ISSUER,
+    issuer=TRUSTED,
     client_id=CLIENT_ID,
     algorithm="RS256",
     nonce="nonce-1",

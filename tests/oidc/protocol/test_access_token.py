@@ -13,12 +13,13 @@ from fastapi_oidc.protocol.access_token import (
     accept_introspection,
 )
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.metadata import Tenants
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,
     ISSUER,
     NOW,
+    TRUSTED,
     Changes,
     Rules,
     breaking,
@@ -41,7 +42,7 @@ VALID: dict[str, JSON] = {
     "roles": ["operator"],
     "ignored_claim": "ignored",
 }
-EXPECTED = ExpectedAccessToken(issuer=ISSUER, audience=API)
+EXPECTED = ExpectedAccessToken(issuer=TRUSTED, audience=API)
 PLAIN = replace(EXPECTED, accepts_plain_jwt=True)
 ACTIVE: dict[str, JSON] = {**VALID, "active": True, "token_type": "Bearer"}
 
@@ -223,10 +224,11 @@ def test_a_claim_with_a_dot_is_one_claim() -> None:
 
 def test_a_shared_issuer_has_the_tokens_of_the_allowed_tenants() -> None:
     shared = "https://login.example.com/common/v2.0"
-    tenants = Tenants.of(shared, [TENANT])
-    entra = replace(EXPECTED, issuer=shared, tenants=tenants)
-    issuer: Changes = {"iss": f"https://login.example.com/{TENANT}/v2.0", "tid": TENANT}
-    assert accept(issuer, expected=entra).iss == shared
+    entra = replace(EXPECTED, issuer=TrustedIssuer.of(shared, [TENANT]))
+    iss = f"https://login.example.com/{TENANT}/v2.0"
+    issuer: Changes = {"iss": iss, "tid": TENANT}
+    for accepting in (accept, introspected):
+        assert accepting(issuer, expected=entra).iss == iss
     for wrong in ({"tid": OTHER_TENANT}, {"tid": ABSENT}, {"iss": shared}):
         with refused(Code.ACCESS_TOKEN_ISSUER, ProtocolViolation):
             accept({**issuer, **wrong}, expected=entra)

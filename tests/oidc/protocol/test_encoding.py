@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.encoding import (
     parse_json,
     parse_json_object,
 )
-from fastapi_oidc.protocol.metadata import tenant_of
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import cleaned, refusal, shown, without
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import fault_of_url, same_origin_path
@@ -81,6 +81,7 @@ def test_the_error_does_not_quote_the_text() -> None:
     assert caught.value.__suppress_context__
 
 
+SHARED = TrustedIssuer.of("https://op.test/common", ["*"])
 CHECKS: dict[str, Callable[[str], object]] = {
     "cleaned": cleaned,
     "shown": shown,
@@ -96,7 +97,7 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "compact": CompactJWS.parse,
     "challenge": code_challenge,
     "return path": lambda text: same_origin_path("/" + text, default="/"),
-    "tenant": lambda text: tenant_of({"tid": text}),
+    "tenant": lambda text: SHARED.require({"tid": text}, Code.ID_TOKEN_ISSUER),
     "url": lambda text: fault_of_url("https://" + text, allow_insecure_http=False),
 }
 PIECES = ["refresh token ", "a", "a.", "a-", "%0", "[", ":", "/../", "\\", " ", "0"]

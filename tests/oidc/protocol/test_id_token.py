@@ -19,6 +19,7 @@ from tests.oidc.protocol.examples import (
     ISSUER,
     NOW,
     ODD_VALUES,
+    TRUSTED,
     Changes,
     Rules,
     breaking,
@@ -297,7 +298,7 @@ SIGNED: dict[str, JSON] = {**PLAIN, "iss": ISSUER, "aud": CLIENT_ID}
 
 
 def accept_signed(claims: Claims) -> Claims:
-    return accept_signed_userinfo(claims, sub=SUB, issuer=ISSUER, client_id=CLIENT_ID, at=AT)
+    return accept_signed_userinfo(claims, sub=SUB, issuer=TRUSTED, client_id=CLIENT_ID, at=AT)
 
 
 def test_the_unchanged_response_is_accepted() -> None:

@@ -20,6 +20,7 @@ from tests.oidc.protocol.examples import (
     ISSUER,
     NOW,
     ODD_VALUES,
+    TRUSTED,
     Changes,
     Rules,
     breaking,
@@ -39,7 +40,7 @@ VALID: dict[str, JSON] = {
     "events": {LOGOUT_EVENT: {}},
     "ignored_claim": "ignored",
 }
-EXPECTED = ExpectedLogout(ISSUER, CLIENT_ID)
+EXPECTED = ExpectedLogout(TRUSTED, CLIENT_ID)
 
 
 def accept(change: Changes, *, typ: str | None = None) -> LogoutToken:
@@ -181,7 +182,7 @@ def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
 
 def test_trusted_audiences_hold_for_logout_tokens_too() -> None:
     claims = changed(VALID, {"aud": [CLIENT_ID, "https://api.test"]})
-    expected = ExpectedLogout(ISSUER, CLIENT_ID, frozenset({"https://api.test"}))
+    expected = ExpectedLogout(TRUSTED, CLIENT_ID, frozenset({"https://api.test"}))
     assert accept_logout_token(None, claims, expected, AT).aud == (CLIENT_ID, "https://api.test")
 
 

@@ -5,8 +5,18 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.encoding import JSON
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from tests.oidc.protocol.examples import ABSENT, ISSUER, Changes, changed, changes, each, refused
+from tests.oidc.protocol.examples import (
+    ABSENT,
+    ISSUER,
+    TRUSTED,
+    Changes,
+    changed,
+    changes,
+    each,
+    refused,
+)
 
 DOCUMENT: dict[str, JSON] = {
     "issuer": ISSUER,
@@ -35,7 +45,7 @@ REQUIRED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 def parse(document: object, *, allow_insecure_http: bool = False) -> ProviderMetadata:
-    return ProviderMetadata.parse(document, issuer=ISSUER, allow_insecure_http=allow_insecure_http)
+    return ProviderMetadata.parse(document, issuer=TRUSTED, allow_insecure_http=allow_insecure_http)
 
 
 def test_the_unchanged_document_is_accepted() -> None:
@@ -68,7 +78,9 @@ def test_the_issuer_is_compared_exactly(issuer: JSON) -> None:
 def test_an_http_endpoint_is_for_an_http_issuer_that_was_allowed(endpoint: str) -> None:
     issuer = "http://op.test"
     insecure = changed(DOCUMENT, {"issuer": issuer, endpoint: "http://op.test/x"})
-    metadata = ProviderMetadata.parse(insecure, issuer=issuer, allow_insecure_http=True)
+    metadata = ProviderMetadata.parse(
+        insecure, issuer=TrustedIssuer(issuer), allow_insecure_http=True
+    )
     assert getattr(metadata, endpoint) == "http://op.test/x"
 
 
@@ -138,7 +150,7 @@ ALIASES: dict[str, JSON] = {
 
 def with_aliases(aliases: JSON, *, mutual_tls: bool = True) -> ProviderMetadata:
     document = changed(DOCUMENT, {"mtls_endpoint_aliases": aliases})
-    return ProviderMetadata.parse(document, issuer=ISSUER, mutual_tls=mutual_tls)
+    return ProviderMetadata.parse(document, issuer=TRUSTED, mutual_tls=mutual_tls)
 
 
 def test_a_client_with_a_certificate_asks_the_aliases_of_what_it_asks_itself() -> None:
@@ -155,12 +167,13 @@ def test_without_aliases_the_endpoints_are_the_ordinary_ones(aliases: JSON) -> N
 
 
 def test_nothing_is_insecure_or_for_a_certificate_unless_it_is_asked_for() -> None:
-    document = changed(DOCUMENT, {"issuer": "http://op.test", "mtls_endpoint_aliases": ALIASES})
+    issuer = TrustedIssuer("http://op.test")
+    document = changed(DOCUMENT, {"issuer": issuer.url, "mtls_endpoint_aliases": ALIASES})
     with refused(Code.PROVIDER_INSECURE_ENDPOINT, ProviderError):
         ProviderMetadata.parse(
-            changed(document, {"token_endpoint": "http://op.test/token"}), issuer="http://op.test"
+            changed(document, {"token_endpoint": "http://op.test/token"}), issuer=issuer
         )
-    metadata = ProviderMetadata.parse(document, issuer="http://op.test")
+    metadata = ProviderMetadata.parse(document, issuer=issuer)
     assert metadata.token_endpoint == DOCUMENT["token_endpoint"]
 
 

@@ -6,16 +6,26 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.claims import accept_signed_userinfo, require_issuer
+from fastapi_oidc.protocol.claims import accept_signed_userinfo
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
     accept_id_token,
     accept_refreshed_id_token,
 )
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
-from fastapi_oidc.protocol.metadata import ProviderMetadata, Tenants
-from tests.oidc.protocol.examples import ABSENT, AT, CLIENT_ID, ISSUER, Changes, changed, refused
+from fastapi_oidc.protocol.metadata import ProviderMetadata
+from tests.oidc.protocol.examples import (
+    ABSENT,
+    AT,
+    CLIENT_ID,
+    ISSUER,
+    TRUSTED,
+    Changes,
+    changed,
+    refused,
+)
 from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
 from tests.oidc.protocol.test_logout_messages import VALID as LOGOUT
 from tests.oidc.protocol.test_metadata import DOCUMENT
@@ -27,9 +37,8 @@ CLAIMS: dict[str, JSON] = {"iss": OUR_ISSUER, "tid": OURS}
 
 
 def accept(change: Changes, *names: str) -> str:
-    tenants = Tenants.of(SHARED, names or [OURS])
-    claims = changed(CLAIMS, change)
-    return require_issuer(claims, SHARED, Code.ID_TOKEN_ISSUER, tenants=tenants)
+    issuer = TrustedIssuer.of(SHARED, names or [OURS])
+    return issuer.require(changed(CLAIMS, change), Code.ID_TOKEN_ISSUER)
 
 
 def test_the_issuer_of_an_allowed_tenant_is_the_one_in_its_token() -> None:
@@ -81,13 +90,13 @@ def test_a_tenant_that_is_not_allowed_is_refused_although_its_issuer_is_its_own(
 )
 def test_impossible_tenants_are_a_fault_of_the_configuration(issuer: str, names: list[str]) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
-        Tenants.of(issuer, names)
+        TrustedIssuer.of(issuer, names)
 
 
 TEMPLATE = "https://login.test/{tenantid}/v2.0"
-TENANTS = Tenants.of(SHARED, [OURS])
+OF_OURS = TrustedIssuer.of(SHARED, [OURS])
 AUDIENCE = (CLIENT_ID, API)
-OF_TENANTS = replace(EXPECTED, issuer=SHARED, tenants=TENANTS)
+OF_TENANTS = replace(EXPECTED, issuer=OF_OURS)
 
 
 def accept_at_login(claims: dict[str, JSON]) -> str:
@@ -100,19 +109,13 @@ def accept_at_refresh(claims: dict[str, JSON]) -> str:
 
 
 def accept_at_logout(claims: dict[str, JSON]) -> str:
-    expected = ExpectedLogout(SHARED, CLIENT_ID, tenants=TENANTS)
+    expected = ExpectedLogout(OF_OURS, CLIENT_ID)
     return accept_logout_token(None, changed(LOGOUT, claims), expected, AT).iss
 
 
 def accept_user_info(claims: dict[str, JSON]) -> str:
-    accept_signed_userinfo(
-        {"sub": "alice", **claims},
-        sub="alice",
-        issuer=SHARED,
-        client_id=CLIENT_ID,
-        at=AT,
-        tenants=TENANTS,
-    )
+    said = {"sub": "alice", **claims}
+    accept_signed_userinfo(said, sub="alice", issuer=OF_OURS, client_id=CLIENT_ID, at=AT)
     return OUR_ISSUER
 
 
@@ -134,45 +137,37 @@ def test_every_message_is_held_against_the_issuer_of_its_tenant(
 
 
 def test_a_refresh_is_of_the_tenant_of_the_login() -> None:
-    everybody = replace(OF_TENANTS, tenants=Tenants.of(SHARED, ["*"]))
+    everybody = replace(OF_TENANTS, issuer=TrustedIssuer.of(SHARED, ["*"]))
     theirs = f"https://login.test/{THEIRS}/v2.0"
     original = Authentication(theirs, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
     with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
         accept_refreshed_id_token(changed(VALID, CLAIMS), original, everybody, AT)
 
 
-def of_tenants(issuer: str, tenants: Tenants | None) -> ProviderMetadata:
-    document = changed(DOCUMENT, {"issuer": issuer})
-    return ProviderMetadata.parse(document, issuer=SHARED, tenants=tenants)
+def of_tenants(issuer: str, trusted: TrustedIssuer = OF_OURS) -> ProviderMetadata:
+    return ProviderMetadata.parse(changed(DOCUMENT, {"issuer": issuer}), issuer=trusted)
 
 
 def test_a_templated_issuer_is_accepted_when_tenants_were_asked_for() -> None:
-    assert of_tenants(TEMPLATE, TENANTS).issuer == SHARED
+    assert of_tenants(TEMPLATE).issuer == SHARED
 
 
 @pytest.mark.parametrize("issuer", [SHARED, TEMPLATE + "/", TEMPLATE.replace("login", "evil")])
 def test_a_shared_endpoint_has_exactly_the_template(issuer: str) -> None:
     with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
-        of_tenants(issuer, TENANTS)
+        of_tenants(issuer)
 
 
 def test_nobody_else_may_have_a_templated_issuer() -> None:
     with pytest.raises(ProviderError, match="allowed_tenants") as caught:
-        of_tenants(TEMPLATE, None)
+        of_tenants(TEMPLATE, TrustedIssuer(SHARED))
     assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH
 
 
-def test_of_another_issuer_both_are_named() -> None:
+@pytest.mark.parametrize(("trusted", "expected"), [(TRUSTED, ISSUER), (OF_OURS, OUR_ISSUER)])
+def test_of_another_issuer_both_are_named(trusted: TrustedIssuer, expected: str) -> None:
     with pytest.raises(ProtocolViolation) as caught:
-        require_issuer({"iss": "https://other.test"}, ISSUER, Code.ID_TOKEN_ISSUER)
+        trusted.require({**CLAIMS, "iss": "https://other.test"}, Code.ID_TOKEN_ISSUER)
     assert caught.value.explanation == (
-        "iss is 'https://other.test', the configured issuer 'https://op.test/'"
-    )
-
-
-def test_of_another_tenants_issuer_both_are_named() -> None:
-    with pytest.raises(ProtocolViolation) as caught:
-        accept({"iss": "https://login.test/x/v2.0"})
-    assert caught.value.explanation == (
-        f"iss is 'https://login.test/x/v2.0', not '{OUR_ISSUER}' as tid says"
+        f"iss is 'https://other.test', the configured issuer '{expected}'"
     )

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.encoding import encode_base64url
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.network import Network
@@ -91,7 +92,7 @@ class OP:
         userinfo_algorithms: Iterable[str] | None = None,
     ) -> Provider:
         return Provider(
-            ISSUER,
+            TrustedIssuer(ISSUER),
             Registration(
                 authentication=authentication
                 or ClientAuthentication("client_secret_basic", "console", "s" * 32),

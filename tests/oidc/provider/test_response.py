@@ -9,6 +9,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget
@@ -87,7 +88,9 @@ def test_slow_requests_share_the_limit_of_one_call(op: OP) -> None:
         authentication=ClientAuthentication("none", "console"), algorithms=frozenset({"EdDSA"})
     )
     network = Network(httpx.MockTransport(slow))
-    provider = Provider(ISSUER, registration, clock=Clock(), timeout=100, network=network)
+    provider = Provider(
+        TrustedIssuer(ISSUER), registration, clock=Clock(), timeout=100, network=network
+    )
     loop = VirtualTimeLoop()
     with pytest.raises(ProviderError) as caught:
         loop.run_until_complete(provider.verify(SigningKey("new").sign({})))

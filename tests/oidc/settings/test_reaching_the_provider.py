@@ -87,10 +87,8 @@ def test_userinfo_has_algorithms_of_its_own() -> None:
 
 
 def test_tenants_are_for_a_shared_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert settings().tenants() is None
     monkeypatch.setenv("OIDC_ALLOWED_TENANTS", "*")
     with pytest.raises(ConfigurationError, match=r"OIDC_ALLOWED_TENANTS: .*/common"):
         settings()
-    tenants = settings(issuer="https://op.test/common/v2.0").tenants()
-    assert tenants is not None
-    assert (tenants.template, tenants.allowed) == ("https://op.test/{tenantid}/v2.0", None)
+    shared = settings(issuer="https://op.test/common/v2.0").trusted_issuer()
+    assert (shared.in_metadata, shared.all) == ("https://op.test/{tenantid}/v2.0", [])

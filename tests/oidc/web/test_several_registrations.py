@@ -215,7 +215,7 @@ async def test_a_registration_alone_has_guards_of_its_own() -> None:
         await sign_in(browser, "/auth/login?provider=staff", user="alice")
         assert (await browser.get("/staff")).status_code == 200
     api = staff.api("https://app.test/api", introspect="opaque")
-    assert [each.expected.issuer for each in api._server_of(api.runtime).issuers] == [
+    assert [each.expected.issuer.url for each in api._server_of(api.runtime).issuers] == [
         "https://staff.test"
     ]
 
