@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import parse_qsl, urljoin, urlsplit, urlunsplit
@@ -13,9 +13,9 @@ from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.protocol.authorization import (
     AuthorizationCode,
     AuthorizationRefused,
-    AuthorizationRequest,
+    authorization_parameters,
     code_challenge,
-    pushed_request_url,
+    with_openid,
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.metadata import ProviderMetadata
@@ -103,65 +103,51 @@ async def client(settings: OIDCSettings, provider: Provider, redirect_uri: str) 
 
 async def redirect_uri(
     settings: OIDCSettings,
-    metadata: ProviderMetadata,
     provider: Provider,
     http: HTTPClient,
     uri: str,
 ) -> Finding:
     """Whether an authorization request is accepted, by a request with `prompt=none`."""
-    request = AuthorizationRequest(
+    is_posted = settings.response_mode == "form_post"
+    parameters = authorization_parameters(
+        settings.extra_params,
         client_id=settings.client_id,
         redirect_uri=uri,
-        scope=tuple(settings.scope),
+        scope=with_openid(settings.scope),
         state=secrets.token_urlsafe(16),
         nonce=secrets.token_urlsafe(16),
         code_challenge=code_challenge(secrets.token_urlsafe(32)),
-        response_mode=settings.response_mode,
+        response_mode="form_post" if is_posted else None,
         prompt="none",
         max_age=settings.max_age,
-        extra_params=settings.extra_params,
     )
     try:
-        url = await _address(settings, metadata, provider, request)
-        return _judged(await http.request("GET", url, may_redirect=True), request)
+        url = await provider.authorization_url(parameters, is_pushed=settings.use_par)
+        return _judged(await http.request("GET", url, may_redirect=True), uri, settings.scope)
     except ValueError:
         return fault("redirect URI", "the provider redirects to what is no URL")
     except OIDCError as error:
         return fault("redirect URI", f"{error.code}: {error.message}")
 
 
-async def _address(
-    settings: OIDCSettings,
-    metadata: ProviderMetadata,
-    provider: Provider,
-    request: AuthorizationRequest,
-) -> str:
-    endpoint = metadata.authorization_endpoint
-    if not (settings.use_par or metadata.requires_pushed_authorization_requests):
-        return request.url(endpoint)
-    request_uri = await provider.push_authorization_request(request.parameters())
-    return pushed_request_url(endpoint, settings.client_id, request_uri)
-
-
-def _judged(answer: OPResponse, request: AuthorizationRequest) -> Finding:
-    where, query = _authorization_response(answer, request)
+def _judged(answer: OPResponse, uri: str, scope: Sequence[str]) -> Finding:
+    where, query = _authorization_response(answer, uri)
     error = query.get("error", "")
-    if where == _split(request.redirect_uri)[0] and (not error or error in _NOBODY_SIGNED_IN):
-        return ok("redirect URI", f"{request.redirect_uri} is accepted with these settings")
+    if where == _split(uri)[0] and (not error or error in _NOBODY_SIGNED_IN):
+        return ok("redirect URI", f"{uri} is accepted with these settings")
     if error:
-        refused = AuthorizationRefused(error, query.get("error_description", ""), request.scope)
+        refused = AuthorizationRefused(error, query.get("error_description", ""), scope)
         found = warning if error in TEMPORARY_ERRORS else fault
-        return found("redirect URI", f"{request.redirect_uri}: {refused.explanation}")
+        return found("redirect URI", f"{uri}: {refused.explanation}")
     if answer.status >= 400:
         said = answer.refused_status().message
         # Some refuse every request with prompt=none: Spring (401), django-oauth-toolkit (500).
         found = warning if answer.status == 401 or answer.status >= 500 else fault
-        return found("redirect URI", f"{request.redirect_uri}: is it registered? {said}")
+        return found("redirect URI", f"{uri}: is it registered? {said}")
     shown = f"a redirect to {where}" if where else "a page"
     return warning(
         "redirect URI",
-        f"compare {request.redirect_uri} with what is registered: the provider returned "
-        f"prompt=none with {shown}",
+        f"compare {uri} with what is registered: the provider returned prompt=none with {shown}",
     )
 
 
@@ -181,9 +167,7 @@ class _Form(HTMLParser):
             self.fields[values.get("name", "")] = values.get("value", "")
 
 
-def _authorization_response(
-    answer: OPResponse, request: AuthorizationRequest
-) -> tuple[str, dict[str, str]]:
+def _authorization_response(answer: OPResponse, uri: str) -> tuple[str, dict[str, str]]:
     """Where the browser is sent, and the parameters; a form is that of `form_post` or no response.
 
     Form Post Response Mode 1.0, 2.
@@ -191,7 +175,7 @@ def _authorization_response(
     if answer.location:
         return _split(urljoin(answer.url, answer.location))
     form = _Form(answer.body.decode(errors="replace"))
-    return (form.action, form.fields) if form.action == request.redirect_uri else ("", {})
+    return (form.action, form.fields) if form.action == uri else ("", {})
 
 
 def _split(url: str) -> tuple[str, dict[str, str]]:

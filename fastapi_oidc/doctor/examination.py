@@ -83,7 +83,7 @@ async def _of_provider(
         yield finding
     uri = f"{_routes(settings, prefix)}/callback"
     yield await endpoints.client(settings, provider, uri)
-    yield await endpoints.redirect_uri(settings, metadata, provider, http, uri)
+    yield await endpoints.redirect_uri(settings, provider, http, uri)
 
 
 def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:

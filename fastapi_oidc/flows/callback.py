@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, scope_of, sign_in
+from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, sign_in
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
@@ -208,7 +208,7 @@ async def _code(
         state=transaction.state,
         issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
-        scope=scope_of(party, transaction),
+        scope=transaction.scope,
     )
 
 

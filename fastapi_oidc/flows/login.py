@@ -14,13 +14,11 @@ from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import (
-    AuthorizationRequest,
+    authorization_parameters,
     code_challenge,
-    pushed_request_url,
     require_unprotected,
     with_openid,
 )
-from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSession
 
@@ -68,11 +66,9 @@ async def begin_login(
     """The redirect to the provider, with the transaction cookie of this login."""
     require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
-    metadata = await party.provider.metadata()
     previous = None if options.silent else _previous(party, cookies)
     transaction = _transaction(party, options, redirect_uri, previous)
-    request = _request(party, options, transaction, session)
-    location = await _location(party, metadata, request)
+    location = await _location(party, options, transaction, session)
     party.announcer.announce(EventName.LOGIN_STARTED, sub=session.sub if session else None)
     return Redirection(location, party.transactions.begun(transaction, cookies))
 
@@ -115,7 +111,7 @@ def _transaction(
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         acr_values=_words(options.acr_values),
-        scope=None if options.scope is None else with_openid(_words(options.scope)),
+        scope=with_openid(party.settings.scope if options.scope is None else _words(options.scope)),
         steps_up=options.steps_up,
         silent=options.silent,
         previous=previous,
@@ -135,36 +131,30 @@ def _max_age(party: RelyingParty, options: LoginOptions) -> int | None:
     return min((age for age in ages if age is not None), default=None)
 
 
-def _request(
+async def _location(
     party: RelyingParty,
     options: LoginOptions,
     transaction: LoginTransaction,
     session: AnySession | None,
-) -> AuthorizationRequest:
-    return AuthorizationRequest(
-        client_id=party.settings.client_id,
+) -> str:
+    """The URL of the authorization request."""
+    settings = party.settings
+    # A cross-site POST into the hidden iframe would arrive without the session cookie. The default
+    # of the response type is not sent (Core 3.1.2.1).
+    is_posted = settings.response_mode == "form_post" and not options.silent
+    parameters = authorization_parameters(
+        {**settings.extra_params, **options.extra_params},
+        client_id=settings.client_id,
         redirect_uri=transaction.redirect_uri,
-        scope=tuple(party.settings.scope) if transaction.scope is None else transaction.scope,
+        scope=transaction.scope,
         state=transaction.state,
         nonce=transaction.nonce,
         code_challenge=code_challenge(transaction.code_verifier),
-        # A cross-site POST into the hidden iframe would arrive without the session cookie.
-        response_mode="query" if options.silent else party.settings.response_mode,
+        response_mode="form_post" if is_posted else None,
         prompt="none" if options.silent else options.prompt,
         login_hint=options.login_hint,
         id_token_hint=session.tokens.id_token if session else None,
         max_age=transaction.max_age,
         acr_values=transaction.acr_values,
-        extra_params={**party.settings.extra_params, **options.extra_params},
     )
-
-
-async def _location(
-    party: RelyingParty, metadata: ProviderMetadata, request: AuthorizationRequest
-) -> str:
-    """The authorization URL; the request is pushed first if necessary (RFC 9126)."""
-    endpoint = metadata.authorization_endpoint
-    if not (party.settings.use_par or metadata.requires_pushed_authorization_requests):
-        return request.url(endpoint)
-    request_uri = await party.provider.push_authorization_request(request.parameters())
-    return pushed_request_url(endpoint, request.client_id, request_uri)
+    return await party.provider.authorization_url(parameters, is_pushed=settings.use_par)

@@ -103,7 +103,7 @@ async def _exchange_code(
             raise CodeNotSent(error) from error
         raise
     # Without a scope it is the requested one (RFC 6749 5.1).
-    scope = scope_of(party, transaction) if tokens.scope is None else tokens.scope
+    scope = transaction.scope if tokens.scope is None else tokens.scope
     state = login.code.session_state or tokens.session_state
     return replace(tokens, scope=scope, session_state=state)
 
@@ -129,11 +129,6 @@ async def _accept_id_token(
         acr_values=transaction.acr_values,
     )
     return accept_id_token(verified.claims, expected, party.clock.instant())
-
-
-def scope_of(party: RelyingParty, transaction: LoginTransaction) -> tuple[str, ...]:
-    """The scope that the login requested."""
-    return tuple(party.settings.scope) if transaction.scope is None else transaction.scope
 
 
 def copy_before(party: RelyingParty, login: Login) -> Copy | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Literal, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.encoding import encode_base64url, is_same
 from fastapi_oidc.protocol.refusal import cleaned, shown
-from fastapi_oidc.protocol.urls import with_query, written
+from fastapi_oidc.protocol.urls import written
 
 Parameters: TypeAlias = Mapping[str, Sequence[str]]
 """The parameters of a query or form: all values of each name."""
@@ -60,45 +60,15 @@ def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("openid", *scope)))
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationRequest:
-    """One request for an authorization code with PKCE (Core 3.1.2.1, RFC 7636 4.3).
+def authorization_parameters(extra_params: Mapping[str, str], **own: object) -> dict[str, str]:
+    """The parameters of a request for a code with PKCE (Core 3.1.2.1, RFC 7636 4.3).
 
-    `openid` is always in the scope. `max_age` is in seconds. `extra_params` never replaces a
-    parameter that is set here.
+    Of `own`, those that have a value are sent. Raises ConfigurationError for a protected one among
+    `extra_params`, which never replace another one.
     """
-
-    client_id: str
-    redirect_uri: str
-    scope: tuple[str, ...]
-    state: str
-    nonce: str
-    code_challenge: str
-    response_mode: Literal["query", "form_post"] = "query"
-    prompt: str | None = None
-    login_hint: str | None = None
-    id_token_hint: str | None = field(default=None, repr=False)
-    max_age: int | None = None
-    acr_values: tuple[str, ...] = ()
-    extra_params: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        require_unprotected(self.extra_params)
-
-    def parameters(self) -> dict[str, str]:
-        """All parameters of the request, to send or to push. Each field is one."""
-        own = asdict(self) | {
-            "response_type": "code",
-            "scope": with_openid(self.scope),
-            "code_challenge_method": "S256",
-            # The default of the response type is not sent (Core 3.1.2.1).
-            "response_mode": None if self.response_mode == "query" else self.response_mode,
-        }
-        return {**own.pop("extra_params"), **written(own)}
-
-    def url(self, endpoint: str) -> str:
-        """The URL to which the browser is redirected."""
-        return with_query(endpoint, self.parameters())
+    require_unprotected(extra_params)
+    fixed = {"response_type": "code", "code_challenge_method": "S256"}
+    return {**extra_params, **written(own), **fixed}
 
 
 def pushed_request_uri(document: object) -> str:
@@ -112,11 +82,6 @@ def pushed_request_uri(document: object) -> str:
             Code.PROVIDER_ANSWER_MALFORMED, "the pushed authorization response has no request_uri"
         )
     return request_uri
-
-
-def pushed_request_url(endpoint: str, client_id: str, request_uri: str) -> str:
-    """The URL to which the browser is redirected after a pushed request (RFC 9126 4)."""
-    return with_query(endpoint, {"client_id": client_id, "request_uri": request_uri})
 
 
 class AuthorizationRefused(ProtocolViolation):

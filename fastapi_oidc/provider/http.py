@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
 from math import inf
 from types import MappingProxyType
 from typing import Final
@@ -147,9 +146,6 @@ PROVIDER_TIMEOUT: Final = 10.0
 """Seconds for an exchange with the provider, unless the settings have another time."""
 
 
-MOST_CAUSES: Final = 20
-"""How many errors, one below the other, are searched for a cause."""
-
 _QUOTING: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 """Errors that quote their input: a password in the proxy's URL, or a header with a token."""
 
@@ -157,7 +153,7 @@ _QUOTING: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 def cause_of(error: BaseException) -> str:
     """The cause of `error` in one line: its kind, and what the system or else httpx says of it."""
     kind, said = type(error).__name__, "" if isinstance(error, _QUOTING) else str(error)
-    for below in islice(_below(error), MOST_CAUSES):
+    for below in _below(error):
         if isinstance(below, ssl.SSLCertVerificationError):
             reason = cleaned(below.verify_message)
             return f"the certificate is not trusted: {reason}; set ca_file for other authorities"

@@ -21,6 +21,7 @@ from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
+from fastapi_oidc.protocol.urls import with_query
 from fastapi_oidc.provider.client_endpoints import (
     Endpoint,
     Proofs,
@@ -186,14 +187,21 @@ class Provider:
                     raise
                 raise ProviderError(error.code, error.explanation, **error.details) from error
 
-    async def push_authorization_request(self, parameters: Mapping[str, str]) -> str:
-        """The `request_uri` for `parameters` (RFC 9126); provider.endpoint_missing without one."""
+    async def authorization_url(self, parameters: Mapping[str, str], *, is_pushed: bool) -> str:
+        """The URL to which the browser is redirected with `parameters`.
+
+        If `is_pushed`, or if the OP requires it, they are sent there first, and the URL names them
+        (RFC 9126). Raises ProviderError.
+        """
         async with self._call() as metadata:
-            endpoint: Endpoint = "pushed_authorization_request_endpoint"
-            # RFC 9126 2.2 says 201; some providers send 200.
-            statuses = (HTTPStatus.CREATED, HTTPStatus.OK)
-            answer = await self._post(metadata, endpoint, parameters, *statuses)
-        return pushed_request_uri(answer.document())
+            if is_pushed or metadata.requires_pushed_authorization_requests:
+                endpoint: Endpoint = "pushed_authorization_request_endpoint"
+                # RFC 9126 2.2 says 201; some providers send 200.
+                statuses = (HTTPStatus.CREATED, HTTPStatus.OK)
+                answer = await self._post(metadata, endpoint, parameters, *statuses)
+                request_uri = pushed_request_uri(answer.document())
+                parameters = {"client_id": parameters["client_id"], "request_uri": request_uri}
+            return with_query(metadata.authorization_endpoint, parameters)
 
     async def revoke(self, token: str, token_type_hint: str) -> None:
         """Revoke `token` (RFC 7009); provider.endpoint_missing when the OP has no such endpoint.

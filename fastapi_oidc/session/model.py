@@ -348,7 +348,7 @@ class LoginTransaction(Frozen):
     """A login that has begun and is not complete. `created_at` is in seconds since the epoch.
 
     `silent` marks a `prompt=none` check in a hidden iframe, and `steps_up` a login with `max_age`
-    or `acr_values` of its own. `scope` is the requested scope, None for the one in the settings.
+    or `acr_values` of its own.
     `previous` is the session that the login replaces.
     """
 
@@ -362,7 +362,7 @@ class LoginTransaction(Frozen):
     created_at: int
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
-    scope: tuple[str, ...] | None = None
+    scope: tuple[str, ...]
     steps_up: bool = False
     silent: bool = False
     previous: PreviousSession | None = None

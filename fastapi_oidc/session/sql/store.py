@@ -74,8 +74,8 @@ def _sqlite_time(*_: Any, **__: Any) -> str:
 class Database:
     """An engine of the application, or a URL, from which each event loop gets an engine.
 
-    A call that takes longer than `timeout` seconds raises TimeoutError. Every call here may be
-    repeated: once with a new connection, and as often as PostgreSQL has rolled it back.
+    A call that takes longer than `timeout` seconds raises TimeoutError. It is repeated once if its
+    connection was dropped: every call here may be.
     """
 
     def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
@@ -92,17 +92,13 @@ class Database:
 
     async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
         """The rows that one statement returns: one round trip."""
-        is_dropped = False
         async with TimeLimit(self._timeout):
-            while True:
-                try:
-                    return await self._execute(statement, values)
-                except DBAPIError as error:
-                    if _is_rolled_back(error):
-                        continue
-                    if is_dropped or not error.connection_invalidated:
-                        raise
-                    is_dropped = True
+            try:
+                return await self._execute(statement, values)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            return await self._execute(statement, values)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop's engine, unless the application made it."""
@@ -132,11 +128,6 @@ class Database:
             # Its text may contain a part of a password that was not percent-encoded.
             raised = type(error).__name__
             raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
-
-
-def _is_rolled_back(error: DBAPIError) -> bool:
-    """Whether another change came first, where the isolation level is a stricter one."""
-    return getattr(error.orig, "sqlstate", None) == "40001"
 
 
 def _require_supported(dialect: str) -> None:

@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from fastapi_oidc import Code, PersistContext, SessionError
-from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
@@ -156,26 +155,3 @@ async def test_tokens_of_a_refused_login_are_revoked(mode: str) -> None:
     answer = await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert (answer.status_code, answer.json()["code"]) == (403, "session.forbidden")
     assert len(world.op.record.of(TokenRevoked)) == 1
-
-
-async def test_a_login_encodes_and_seals_its_session_once(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its response has the cookie that a reload in another process would find."""
-    world, encoded = make_world(session_store="memory" if mode == "store" else None), list[str]()
-    browser, sessions = world.browser(), world.oidc.runtime.party.sessions
-    url = await callback_url(browser)
-    encode, seal = sessions.codec.encode, sessions.form.seal
-
-    def noted(session: AnySession) -> bytes:
-        encoded.append("encoded")
-        return encode(session)
-
-    def sealed(*state: Any) -> str:
-        encoded.append("sealed")
-        return seal(*state)
-
-    monkeypatch.setattr(sessions.codec, "encode", noted)
-    monkeypatch.setattr(sessions.form, "seal", sealed)
-    await browser.get(url, follow_redirects=False)
-    assert encoded == ["encoded", "sealed"]

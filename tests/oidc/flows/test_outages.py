@@ -68,6 +68,7 @@ async def test_end_is_written_when_the_application_ends(place: Place) -> None:
     place.outage.is_down = False
     await place.world.oidc.aclose()
     assert await generation(copy) is None
+    assert place.world.event_names()[-1] == "session.removed"
 
 
 async def test_tokens_are_revoked_before_the_connections_to_the_provider_are_closed(
@@ -109,19 +110,6 @@ async def test_end_is_not_given_up_because_a_job_in_a_thread_ends(
     await place.written()
     assert await generation(copy) is None
     assert "session.removal_given_up" not in place.world.event_names()
-
-
-async def test_end_that_is_asked_for_again_is_written_by_one_task(place: Place) -> None:
-    copy = await place.signed_out()
-    own = copy_of(copy, place.world)
-    for _ in range(3):
-        await copy_of(own, place.world).post("/auth/logout", data=LOCAL)
-    assert len(place.world.oidc.registrations.engine.last_steps.under_way()) == 1
-    place.outage.is_down = False
-    await place.written()
-    assert await generation(copy) is None
-    names = place.world.event_names()
-    assert names.index("session.not_removed") < names.index("session.removed")
 
 
 async def test_row_that_was_read_before_its_end_was_written_signs_nobody_in(

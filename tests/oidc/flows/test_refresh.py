@@ -203,12 +203,16 @@ async def whose_response_waits_for_keys(world: World) -> httpx.AsyncClient:
     return browser
 
 
-async def test_response_waits_for_a_key_that_is_published_later(world: World) -> None:
+@pytest.mark.parametrize("seconds", [RETRY, 0], ids=["here", "in another process"])
+async def test_response_waits_for_a_key_that_is_published_later(
+    processes: tuple[World, World], seconds: int
+) -> None:
     """OpenID Connect Core 10.1.1."""
-    browser = await whose_response_waits_for_keys(world)
-    world.time.advance(RETRY)
-    assert await generation(browser) == 1
-    assert refreshes(world) == 1
+    here, there = processes
+    browser = await whose_response_waits_for_keys(here)
+    here.time.advance(seconds)
+    assert await generation(copy_of(browser, here if seconds else there)) == 1
+    assert refreshes(here) == 1
 
 
 async def test_response_waits_until_a_slow_clock_has_come_to_its_time(world: World) -> None:
@@ -221,13 +225,6 @@ async def test_response_waits_until_a_slow_clock_has_come_to_its_time(world: Wor
         world.time.advance(seconds)
     assert await generation(browser) == 1
     assert refreshes(world) == 1
-
-
-async def test_another_process_continues_a_waiting_response(processes: tuple[World, World]) -> None:
-    here, there = processes
-    browser = await whose_response_waits_for_keys(here)
-    assert await generation(copy_of(browser, there)) == 1
-    assert refreshes(here) == 1
 
 
 async def test_response_that_no_key_verifies_is_given_up_after_an_hour(world: World) -> None:

@@ -58,22 +58,22 @@ def test_another_token_type_is_refused(token_type: str) -> None:
         TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
 
 
-@pytest.mark.parametrize("token_type", ["DPoP", "dpop"])
-def test_a_bound_token_is_one_that_was_asked_for(token_type: str) -> None:
+@pytest.mark.parametrize(
+    ("token_type", "is_bound", "code"),
+    [
+        ("DPoP", True, Code.TOKEN_TYPE),
+        ("dpop", True, Code.TOKEN_TYPE),
+        ("Bearer", False, Code.TOKEN_NOT_BOUND),
+    ],
+)
+def test_a_bound_token_is_one_that_was_asked_for(
+    token_type: str, is_bound: bool, code: Code
+) -> None:
     """RFC 9449 5."""
-    bound = TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
-    assert bound.token_type == "DPoP"
-    bound.require_binding(is_bound=True)
-    with refused(Code.TOKEN_TYPE, ProviderError):
-        bound.require_binding(is_bound=False)
-
-
-def test_a_bearer_token_is_no_bound_token() -> None:
-    """RFC 9449 5."""
-    bearer = TokenResponse.parse(ANSWER)
-    bearer.require_binding(is_bound=False)
-    with refused(Code.TOKEN_NOT_BOUND, ProviderError):
-        bearer.require_binding(is_bound=True)
+    response = TokenResponse.parse(changed(ANSWER, {"token_type": token_type}))
+    response.require_binding(is_bound=is_bound)
+    with refused(code, ProviderError):
+        response.require_binding(is_bound=not is_bound)
 
 
 @pytest.mark.parametrize("expires_in", [3600, "3600", 3600.0, 3600.97])
@@ -160,27 +160,24 @@ URL = "https://op.test/token"
 
 
 @pytest.mark.parametrize(
-    ("document", "status", "kind", "code"),
+    ("document", "status", "kind"),
     [
-        ({"error": "invalid_grant"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
-        ({"error": "invalid_grant"}, 401, RefusedGrant, Code.TOKEN_INVALID_GRANT),
-        ({"error": "interaction_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
-        ({"error": "login_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
-        ({"error": "consent_required"}, 400, RefusedGrant, Code.TOKEN_INVALID_GRANT),
-        ({"error": "invalid_client"}, 401, RefusedClient, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "invalid_client"}, 400, RefusedClient, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "unauthorized_client"}, 403, RefusedClient, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "unknown"}, 401, RefusedClient, Code.TOKEN_INVALID_CLIENT),
-        ({"error": "invalid_request"}, 400, RefusedRequest, Code.TOKEN_REFUSED),
-        ({"error": "invalid_scope"}, 400, RefusedRequest, Code.TOKEN_REFUSED),
-        (None, 400, RefusedRequest, Code.TOKEN_REFUSED),
+        ({"error": "invalid_grant"}, 400, RefusedGrant),
+        ({"error": "invalid_grant"}, 401, RefusedGrant),
+        ({"error": "interaction_required"}, 400, RefusedGrant),
+        ({"error": "login_required"}, 400, RefusedGrant),
+        ({"error": "consent_required"}, 400, RefusedGrant),
+        ({"error": "invalid_client"}, 401, RefusedClient),
+        ({"error": "unauthorized_client"}, 403, RefusedClient),
+        ({"error": "unknown"}, 401, RefusedClient),
+        ({"error": "invalid_request"}, 400, RefusedRequest),
+        (None, 400, RefusedRequest),
     ],
 )
-def test_a_refusal_has_the_kind_and_code_of_its_error(
-    document: object, status: int, kind: type[TokenRefused], code: Code
+def test_a_refusal_has_the_kind_of_its_error(
+    document: object, status: int, kind: type[TokenRefused]
 ) -> None:
-    refused = refusal(document, status, url=URL)
-    assert (type(refused), refused.code) == (kind, code)
+    assert type(refusal(document, status, url=URL)) is kind
 
 
 def test_the_words_of_the_provider_are_escaped_and_cut() -> None:

@@ -184,12 +184,6 @@ def test_the_cause_is_named(error: Exception, words: str) -> None:
     assert cause_of(error) == words
 
 
-def test_errors_that_cause_each_other_end() -> None:
-    one, other = httpx.ReadError("x"), ValueError()
-    one.__cause__, other.__cause__ = other, one
-    assert cause_of(one) == "ReadError: x"
-
-
 async def explanation_of(url: str) -> str:
     async with client() as http:
         with pytest.raises(ProviderError) as caught:

@@ -1,7 +1,7 @@
 """The token endpoint: both grants, client authentication, refusals (RFC 6749 5)."""
 
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -126,7 +126,14 @@ PARAMETERS = {"client_id": "console", "scope": "openid", "state": "s"}
 async def test_a_refused_push_is_named(op: OP) -> None:
     op.answer("/par", {"error": "invalid_client"}, status=401)
     with refused(Code.TOKEN_INVALID_CLIENT, ProviderError):
-        await op.provider().push_authorization_request(PARAMETERS)
+        await op.provider().authorization_url(PARAMETERS, is_pushed=True)
+
+
+async def test_a_url_extends_the_query_of_its_endpoint(op: OP) -> None:
+    endpoint = "https://op.test/authorize?tenant=1"
+    op.answer(DISCOVERY, {**METADATA, "authorization_endpoint": endpoint})
+    url = await op.provider().authorization_url(PARAMETERS, is_pushed=False)
+    assert url == f"{endpoint}&{urlencode(PARAMETERS)}"
 
 
 async def test_a_provider_whose_tokens_are_signed_with_the_secret_needs_no_keys(op: OP) -> None:

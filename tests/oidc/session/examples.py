@@ -69,6 +69,7 @@ def a_transaction(
         return_to=return_to,
         issuer="https://op.example.com",
         client_id="app",
+        scope=("openid",),
         created_at=created_at,
         previous=previous,
     )
