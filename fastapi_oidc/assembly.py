@@ -36,7 +36,6 @@ from fastapi_oidc.session.cells import Cells, LastSteps
 from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieNames,
-    LogoutCookie,
     SameSite,
     TransactionCookies,
 )
@@ -185,7 +184,7 @@ class Assembly:
             sessions=sessions,
             refreshes=self.engine.refreshes,
             transactions=self._transactions(settings, keys, sessions.names),
-            logouts=LogoutCookie(self._sealer("logout", settings, keys), sessions.names),
+            logouts=self._sealer("logout", settings, keys),
             clock=clock,
             application=self._application,
             announcer=self._announcer_of(settings.name),

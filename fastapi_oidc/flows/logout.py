@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from pydantic.dataclasses import dataclass
 
-from fastapi_oidc.errors import Code, OIDCError, ProviderError
+from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.flows.revocation import (
@@ -22,7 +24,6 @@ from fastapi_oidc.flows.revocation import (
     revoke_tokens,
 )
 from fastapi_oidc.flows.sessions import require_endings
-from fastapi_oidc.protocol.encoding import is_same
 from fastapi_oidc.protocol.logout import (
     ExpectedLogout,
     LogoutToken,
@@ -32,11 +33,13 @@ from fastapi_oidc.protocol.logout import (
     logout_token_parameter,
 )
 from fastapi_oidc.protocol.urls import same_origin_path
-from fastapi_oidc.session.cookies import PendingLogout
+from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, by_application
 
 _log = logging.getLogger("fastapi_oidc.logout")
+_STATE: Final = "state"
+"""Under this name the `state` of a logout is sealed."""
 
 
 @dataclass(frozen=True, slots=True, config=OPTIONS)
@@ -87,23 +90,19 @@ async def begin_logout(
     return replace(here, provider_unreachable=not options.local)
 
 
-def complete_logout(
-    party: RelyingParty,
-    parameters: Mapping[str, Sequence[str]],
-    cookies: Mapping[str, str],
-) -> Redirection:
+def complete_logout(party: RelyingParty, parameters: Mapping[str, Sequence[str]]) -> Redirection:
     """The redirect after the return from the provider (RP-Initiated Logout 1.0 3).
 
     A wrong `state` is announced and leads to the default path; the session has ended already.
     """
-    pending = party.logouts.find(cookies, now=party.clock.now())
-    states = parameters.get("state", ())
     name, return_to = EventName.LOGOUT_RETURN_REFUSED, party.settings.default_return_path
-    if pending is not None and len(states) == 1 and is_same(states[0], pending.state):
-        name = EventName.LOGOUT_RETURNED
-        return_to = same_origin_path(pending.return_to, default=return_to)
+    with suppress(SessionError, ValueError):  # of another secret; none, or several
+        (state,) = parameters.get("state", ())
+        sent_at, path = json.loads(party.logouts.open(state, name=_STATE))
+        if party.clock.now() < sent_at + PENDING_SECONDS:
+            name, return_to = EventName.LOGOUT_RETURNED, same_origin_path(path, default=return_to)
     party.sessions.announcer.announce(name)
-    return Redirection(return_to, (party.logouts.ended(),))
+    return Redirection(return_to)
 
 
 async def _end_session(
@@ -136,18 +135,17 @@ async def _at_provider(
         raise ProviderError(Code.PROVIDER_UNREACHABLE, "the provider does not respond")
     chosen = party.settings.post_logout_redirect_uri
     post_logout_redirect_uri = {"route": logged_out_url, "none": None}.get(chosen, chosen)
-    pending = PendingLogout(
-        state=secrets.token_urlsafe(32), return_to=return_to, created_at=party.clock.now()
-    )
+    # Sealed, so that it returns as it was sent, and only a path from here is followed.
+    pending = json.dumps([party.clock.now(), return_to]).encode()
+    state = party.logouts.seal(pending, name=_STATE)
     location = end_session_url(
         metadata.end_session_endpoint,
         client_id=party.settings.client_id,
         id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
-        state=pending.state if post_logout_redirect_uri else None,
+        state=state if post_logout_redirect_uri else None,
     )
-    changes = (party.logouts.begun(pending),) if post_logout_redirect_uri else ()
-    return Redirection(location, changes)
+    return Redirection(location)
 
 
 async def accept_back_channel_logout(

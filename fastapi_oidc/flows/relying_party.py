@@ -21,8 +21,9 @@ from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider.provider import Provider
-from fastapi_oidc.session.cookies import CookieChange, LogoutCookie, TransactionCookies
+from fastapi_oidc.session.cookies import CookieChange, TransactionCookies
 from fastapi_oidc.session.model import AnySession, Identity, OIDCSession, StandardIdentity
+from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.settings import OIDCSettings
 
 Changes: TypeAlias = tuple[CookieChange, ...]
@@ -147,7 +148,8 @@ class RelyingParty:
 
     `together` are the registrations that serve the same requests, this one among them: the session
     says which of them serves it. A provider that hangs fills only its own `refreshing`.
-    `downstream_apis` are the APIs for which sessions get tokens.
+    `downstream_apis` are the APIs for which sessions get tokens. `logouts` seals the `state` of
+    logouts.
     """
 
     settings: OIDCSettings
@@ -156,7 +158,7 @@ class RelyingParty:
     sessions: Sessions
     refreshes: Refreshes
     transactions: TransactionCookies
-    logouts: LogoutCookie
+    logouts: Sealer
     clock: Clock
     application: Application
     announcer: Announcer

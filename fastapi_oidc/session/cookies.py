@@ -1,4 +1,4 @@
-"""Names and attributes of cookies, and those of logins and sign-outs under way."""
+"""Names and attributes of cookies, and those of logins under way."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from fastapi_oidc.errors import SessionError, misconfigured
-from fastapi_oidc.session.model import Frozen, LoginTransaction
+from fastapi_oidc.session.model import LoginTransaction
 from fastapi_oidc.session.sealing import Sealer
 
 SameSite = Literal["lax", "none"]
 
 PENDING_SECONDS: Final = 600
-"""Seconds for which a pending login or logout, and its cookie, is valid."""
+"""Seconds for which a pending login, with its cookie, or a pending logout is valid."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _VALUE = re.compile(r"[A-Za-z0-9._~-]*")
@@ -81,11 +81,6 @@ class CookieNames:
         return self._named("session")
 
     @cached_property
-    def logout(self) -> str:
-        """The cookie with the `state` of a logout at the provider."""
-        return self._named("logout")
-
-    @cached_property
     def transaction_prefix(self) -> str:
         """The prefix of the cookie names of pending logins."""
         return self._named("login_")
@@ -102,7 +97,7 @@ class CookieNames:
 
     def is_ours(self, name: str) -> bool:
         """Whether this instance sets cookies with this name."""
-        return name == self.session or name == self.logout or self.is_transaction(name)
+        return name == self.session or self.is_transaction(name)
 
     def _named(self, role: str) -> str:
         return f"{'__Host-' if self.secure else ''}{self.prefix}_{role}"
@@ -117,74 +112,10 @@ REFERENCE_BYTES: Final = 1024
 """Bytes of the budget for the session cookie when the session is in a store."""
 
 
-class PendingLogout(Frozen):
-    """The `state` of a logout request (RP-Initiated Logout 1.0 2) and the path to return to."""
-
-    state: str = Field(repr=False)
-    return_to: str
-    created_at: int
-
-
-Pending = TypeVar("Pending", LoginTransaction, PendingLogout)
-
-
-class _PendingCookies(Generic[Pending]):
-    """Writes and reads cookies that are valid for PENDING_SECONDS."""
-
-    def __init__(
-        self, kind: type[Pending], sealer: Sealer, names: CookieNames, same_site: SameSite = "lax"
-    ) -> None:
-        self._kind: type[Pending] = kind
-        self._sealer, self._names, self._same_site = sealer, names, same_site
-
-    def _set(self, name: str, pending: Pending) -> CookieChange:
-        plaintext = pending.model_dump_json(exclude_defaults=True).encode()
-        return self._change(name, self._sealer.seal(plaintext, name=name))
-
-    def _find(self, name: str, cookies: Mapping[str, str], now: int) -> Pending | None:
-        pending = self._open(name, cookies.get(name, ""))
-        is_valid = pending is not None and now < pending.created_at + PENDING_SECONDS
-        return pending if is_valid else None
-
-    def _open(self, name: str, value: str) -> Pending | None:
-        try:
-            return self._kind.model_validate_json(self._sealer.open(value, name=name))
-        except (SessionError, ValidationError):
-            return None
-
-    def _change(self, name: str, value: str | None) -> CookieChange:
-        return CookieChange(
-            name=name,
-            value=value,
-            max_age=PENDING_SECONDS,
-            same_site=self._same_site,
-            secure=self._names.secure,
-        )
-
-
-class LogoutCookie(_PendingCookies[PendingLogout]):
-    """The cookie of one pending logout: the `state` to check and the path after the provider."""
-
-    def __init__(self, sealer: Sealer, names: CookieNames) -> None:
-        super().__init__(PendingLogout, sealer, names)
-
-    def begun(self, pending: PendingLogout) -> CookieChange:
-        """Set the cookie to `pending`; it replaces an earlier logout."""
-        return self._set(self._names.logout, pending)
-
-    def find(self, cookies: Mapping[str, str], *, now: int) -> PendingLogout | None:
-        """The pending logout; None when it is missing, unreadable or too old."""
-        return self._find(self._names.logout, cookies, now)
-
-    def ended(self) -> CookieChange:
-        """Delete the cookie."""
-        return self._change(self._names.logout, None)
-
-
-class TransactionCookies(_PendingCookies[LoginTransaction]):
+class TransactionCookies:
     """The cookies of pending logins, at most eight in a browser.
 
-    With the session cookie, for which `reserved` bytes are, and the cookie of a pending logout they
+    Each is valid for PENDING_SECONDS. With the session cookie, for which `reserved` bytes are, they
     are at most MAXIMUM_COOKIE_BYTES long; the new one counts before older ones. `same_site` is
     "none" only if the provider responds with a cross-site form post.
     """
@@ -197,22 +128,25 @@ class TransactionCookies(_PendingCookies[LoginTransaction]):
         same_site: SameSite = "lax",
         reserved: int = REFERENCE_BYTES,
     ) -> None:
-        super().__init__(LoginTransaction, sealer, names, same_site)
+        self._sealer, self._names, self._same_site = sealer, names, same_site
         self._room = MAXIMUM_COOKIE_BYTES - reserved
 
     def begun(
         self, transaction: LoginTransaction, cookies: Mapping[str, str]
     ) -> tuple[CookieChange, ...]:
         """Set the cookie of a new login and delete old ones of `cookies`, if they do not fit."""
-        change = self._set(self._names.transaction(transaction.state), transaction)
-        room = self._room - _size(change.name, change.value or "")
-        if logout := cookies.get(self._names.logout):
-            room -= _size(self._names.logout, logout)
+        name = self._names.transaction(transaction.state)
+        plaintext = transaction.model_dump_json(exclude_defaults=True).encode()
+        value = self._sealer.seal(plaintext, name=name)
+        change, room = self._change(name, value), self._room - _size(name, value)
         return (*self._evictions(cookies, room, now=transaction.created_at), change)
 
     def find(self, state: str, cookies: Mapping[str, str], *, now: int) -> LoginTransaction | None:
         """The pending login with this `state`; None when it is missing, unreadable or too old."""
-        return self._find(self._names.transaction(state), cookies, now)
+        name = self._names.transaction(state)
+        pending = self._open(name, cookies.get(name, ""))
+        is_valid = pending is not None and now < pending.created_at + PENDING_SECONDS
+        return pending if is_valid else None
 
     def is_unreadable(self, state: str, cookies: Mapping[str, str]) -> bool:
         """Whether the browser has this login's cookie, and no key here opens it."""
@@ -244,6 +178,21 @@ class TransactionCookies(_PendingCookies[LoginTransaction]):
         """When the login began; for an unreadable cookie, one login lifetime ago."""
         pending = self._open(name, value)
         return pending.created_at if pending is not None else now - PENDING_SECONDS + 1
+
+    def _open(self, name: str, value: str) -> LoginTransaction | None:
+        try:
+            return LoginTransaction.model_validate_json(self._sealer.open(value, name=name))
+        except (SessionError, ValidationError):
+            return None
+
+    def _change(self, name: str, value: str | None) -> CookieChange:
+        return CookieChange(
+            name=name,
+            value=value,
+            max_age=PENDING_SECONDS,
+            same_site=self._same_site,
+            secure=self._names.secure,
+        )
 
 
 def _size(name: str, value: str) -> int:

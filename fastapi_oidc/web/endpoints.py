@@ -311,8 +311,7 @@ class Endpoints(Serving[Identity, RequestData]):
     async def _serve_logged_out(self, request: Request) -> Response:
         context = self._context(request)
         query = requests.query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
-        redirection = complete_logout(context.party, query, context.cookies)
-        context.record(redirection.changes)
+        redirection = complete_logout(context.party, query)
         return _redirect(redirection.location)
 
     async def _serve_front_channel_logout(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ from tests.oidc.flows.steps import (
     two_processes,
     user,
 )
-from tests.oidc.interleaving import Held, Raised, another_process, begun
+from tests.oidc.interleaving import Raised, another_process
 from tests.oidc.world import LOGIN_URL, Time, make_world
 
 STEP_UP = "/auth/login?max_age=60&return_to=/me"
@@ -54,21 +54,6 @@ async def test_a_code_that_was_not_sent_is_exchanged_at_the_reload(
     assert await returned(browser, url) == ("/me" if comes_again else None)
     assert await user(browser) == ("alice" if comes_again else None)
     assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200
-
-
-async def test_keys_are_fetched_after_the_code_is_exchanged() -> None:
-    """So a key that the provider began to use just now is known."""
-    world = make_world()
-    browser = world.browser()
-    url = await callback_url(browser)
-    held = Held(first=True)
-    world.op.faults.put("token", held)
-    request = begun(browser.get(url, follow_redirects=False))
-    await held.gate.until_reached()
-    assert world.op.record.calls["jwks"] == 0
-    held.gate.opened.set()
-    assert (await request).headers["location"] == "/me"
-    assert world.op.record.calls["jwks"] == 1
 
 
 @pytest.mark.parametrize("had", ["now", "then", "both"])

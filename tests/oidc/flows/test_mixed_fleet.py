@@ -175,16 +175,6 @@ async def test_a_session_of_the_next_release_waits_for_a_process_that_can_read_i
     assert await generation(same_browser(browser, new)) == 1
 
 
-async def test_who_signs_in_at_a_process_of_either_release_is_signed_in_at_both(
-    processes: list[World],
-) -> None:
-    """Whoever meets the old one with a session of the next release, and is sent to the login."""
-    old, _, new, _ = processes
-    browser = same_browser(await new.signed_in(), old)
-    assert (await sign_in(browser, f"{LOGIN_URL}&prompt=login", user="alice")).status_code == 200
-    assert [await user(same_browser(browser, each)) for each in (old, new)] == ["alice"] * 2
-
-
 async def test_a_login_of_the_next_release_is_completed_by_who_can_read_it(
     processes: list[World],
 ) -> None:

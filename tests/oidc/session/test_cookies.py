@@ -11,8 +11,6 @@ from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieChange,
     CookieNames,
-    LogoutCookie,
-    PendingLogout,
     TransactionCookies,
 )
 from fastapi_oidc.session.model import PreviousSession
@@ -44,7 +42,7 @@ def test_a_name_or_value_cannot_add_to_the_header(text: str) -> None:
 
 def test_names_over_https_have_the_host_prefix() -> None:
     names = CookieNames("oidc", secure=True)
-    assert (names.session, names.logout) == ("__Host-oidc_session", "__Host-oidc_logout")
+    assert names.session == "__Host-oidc_session"
     assert names.transaction("state-1").startswith("__Host-oidc_login_")
     assert "state-1" not in names.transaction("state-1"), "it does not give the state away"
     assert CookieNames("oidc", secure=False).session == "oidc_session"
@@ -62,7 +60,7 @@ def test_a_prefix_that_is_no_cookie_name_is_refused(prefix: str) -> None:
 def test_an_instance_knows_its_own_cookies_from_others(secure: bool) -> None:
     names = CookieNames("oidc", secure=secure)
     others = CookieNames("oidc2", secure=secure)
-    for name in (names.session, names.logout, names.transaction("state-1")):
+    for name in (names.session, names.transaction("state-1")):
         assert names.is_ours(name)
         assert not others.is_ours(name)
     for name in ("", "theme", names.session + "2", names.transaction_prefix, "oidc_login_"):
@@ -81,8 +79,6 @@ def test_a_login_is_named_by_32_hexadecimal_digits(digest: str) -> None:
 NAMES = CookieNames("oidc", secure=True)
 SEALER = KeyRing([SECRET]).sealer("pending")
 TRANSACTIONS = TransactionCookies(SEALER, NAMES)
-LOGOUTS = LogoutCookie(SEALER, NAMES)
-PENDING = PendingLogout(state="state-1", return_to="/bye", created_at=NOW)
 
 ROOM = MAXIMUM_COOKIE_BYTES - REFERENCE_BYTES
 
@@ -196,36 +192,3 @@ def test_the_budget_is_exact() -> None:
 def test_what_a_transaction_has_not_takes_no_room() -> None:
     (change,) = TRANSACTIONS.begun(a_transaction(), {})
     assert b"null" not in SEALER.open(change.value or "", name=change.name)
-
-
-def test_a_pending_logout_is_found_for_ten_minutes() -> None:
-    change = LOGOUTS.begun(PENDING)
-    cookies = {change.name: change.value or ""}
-    assert change.max_age == PENDING_SECONDS == 600
-    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS - 1) == PENDING
-    assert LOGOUTS.find(cookies, now=NOW + PENDING_SECONDS) is None
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["", "garbage", SEALER.seal(b"{}", name=NAMES.logout)],
-    ids=["empty", "garbage", "sealed but no logout"],
-)
-def test_what_is_no_pending_logout_finds_nothing(value: str) -> None:
-    assert LOGOUTS.find({NAMES.logout: value}, now=NOW) is None
-    assert LOGOUTS.find({}, now=NOW) is None
-
-
-@pytest.mark.parametrize("secure", [True, False])
-def test_an_ended_logout_is_forgotten_and_its_cookie_secure_where_the_application_is(
-    secure: bool,
-) -> None:
-    names = CookieNames("oidc", secure=secure)
-    begun, ended = LogoutCookie(SEALER, names).begun(PENDING), LogoutCookie(SEALER, names).ended()
-    assert (ended.name, ended.value) == (names.logout, None)
-    assert begun.secure is ended.secure is secure
-
-
-def test_no_value_is_in_repr() -> None:
-    assert "state-1" not in repr(PENDING)
-    assert "abc" not in repr(CookieChange(name="a", value="abc"))

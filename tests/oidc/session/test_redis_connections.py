@@ -106,31 +106,6 @@ def test_a_store_made_of_a_url_works_in_every_event_loop(redis_url: str, prefix:
     gc.collect()  # the warnings come within this test
 
 
-REFUSING = [
-    ("unix://app:right@", "ACL SETUSER app on >right +hello +get ~*", "NoPermissionError"),
-    ("unix://", "CONFIG SET maxmemory 1", "OutOfMemoryError"),
-    ("unix://", "REPLICAOF 127.0.0.1 1", "ReadOnlyError"),
-    ("unix://", "CONFIG SET min-replicas-to-write 1", "ResponseError"),
-]
-
-
-@pytest.mark.parametrize(("user", "change", "error"), REFUSING, ids=[row[-1] for row in REFUSING])
-async def test_the_error_names_what_redis_refuses_and_costs_no_wait(
-    user: str, change: str, error: str
-) -> None:
-    with running_redis() as url:
-        operator = Redis.from_url(url)
-        await operator.execute_command(*change.split())  # type: ignore[no-untyped-call]
-        store = RedisStore(url.replace("unix://", user))
-        for _ in range(3):
-            with pytest.raises(
-                SessionError, match=f"the store unix://.* could not write: {error}: "
-            ) as caught:
-                await store.swap(KEY, b"", ONE)
-            assert caught.value.status == 503
-        await asyncio.gather(store.aclose(), operator.aclose())
-
-
 async def test_the_patience_given_with_a_url_is_kept(tmp_path: Path) -> None:
     """With a server that takes connections and says nothing."""
     path = tmp_path / "unresponsive.sock"
