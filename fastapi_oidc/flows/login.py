@@ -16,7 +16,6 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol.authorization import (
     authorization_parameters,
     code_challenge,
-    require_unprotected,
     with_openid,
 )
 from fastapi_oidc.protocol.urls import same_origin_path
@@ -64,7 +63,6 @@ async def begin_login(
     cookies: Mapping[str, str],
 ) -> Redirection:
     """The redirect to the provider, with the transaction cookie of this login."""
-    require_unprotected(options.extra_params)
     session = await _session_to_confirm(party, cookies) if options.silent else None
     previous = None if options.silent else _previous(party, cookies)
     transaction = _transaction(party, options, redirect_uri, previous)

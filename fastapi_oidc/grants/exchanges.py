@@ -12,9 +12,8 @@ from fastapi_oidc.protocol.downstream import (
     IssuedToken,
     Target,
     client_credentials_grant,
-    on_behalf_of_grant,
+    exchange_grant,
     require_access_token,
-    token_exchange_grant,
 )
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.token import TokenResponse
@@ -41,7 +40,8 @@ async def exchange_of_session(
 ) -> IssuedToken:
     """A token in exchange for the session's; `actor` returns the token of who acts for its user."""
     own, acting = session.tokens, None if actor is None else await actor()
-    return await _exchange(party, api, own.access_token, own.proof_key(), acting)
+    form = exchange_grant(api, own.access_token, acting)
+    return await _obtain(party, api, form, own.proof_key())
 
 
 def require_exchange(api: DownstreamAPI | None) -> None:
@@ -58,22 +58,7 @@ async def exchange_of_caller(
     if party.clock.now() >= ends:
         explanation = "the caller's token has expired, and only its client can get another"
         raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
-    return await _exchange(party, api, value, _new_key(party))
-
-
-async def _exchange(
-    party: RelyingParty,
-    api: DownstreamAPI,
-    access_token: str,
-    key: DPoPKey | None,
-    actor: ActorToken | None = None,
-) -> IssuedToken:
-    """A token in exchange for `access_token` (RFC 8693, or on behalf of its user)."""
-    if api.grant == "token_exchange":
-        form = token_exchange_grant(api, access_token, actor)
-    else:
-        form = on_behalf_of_grant(api, access_token)
-    return await _obtain(party, api, form, key)
+    return await _obtain(party, api, exchange_grant(api, value), _new_key(party))
 
 
 async def obtain_for_application(party: RelyingParty, target: Target) -> IssuedToken:

@@ -118,26 +118,26 @@ def selected(apis: Collection[DownstreamAPI], target: Target) -> DownstreamAPI:
     return found[0]
 
 
-def token_exchange_grant(
+def exchange_grant(
     api: DownstreamAPI, access_token: str, actor: ActorToken | None = None
 ) -> dict[str, str]:
-    """The form that exchanges the session's access token (RFC 8693 2.1)."""
+    """The form that exchanges an access token for one of `api` (RFC 8693 2.1).
+
+    On behalf of its user it is Microsoft Entra's form of RFC 7523 2.1: the token is the assertion.
+    """
+    if api.grant == "on_behalf_of":
+        return {
+            "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+            "assertion": access_token,
+            "requested_token_use": "on_behalf_of",
+            **api.parameters(),
+        }
     acting = {} if actor is None else {"actor_token": actor.value, "actor_token_type": actor.type}
     return acting | {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "subject_token": access_token,
         "subject_token_type": ACCESS_TOKEN_TYPE,
         "requested_token_type": ACCESS_TOKEN_TYPE,
-        **api.parameters(),
-    }
-
-
-def on_behalf_of_grant(api: DownstreamAPI, access_token: str) -> dict[str, str]:
-    """Microsoft Entra's form of RFC 7523 2.1: the session's access token is the assertion."""
-    return {
-        "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
-        "assertion": access_token,
-        "requested_token_use": "on_behalf_of",
         **api.parameters(),
     }
 

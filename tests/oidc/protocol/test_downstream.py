@@ -12,10 +12,9 @@ from fastapi_oidc.protocol.downstream import (
     Needed,
     Target,
     client_credentials_grant,
-    on_behalf_of_grant,
+    exchange_grant,
     require_access_token,
     selected,
-    token_exchange_grant,
 )
 from fastapi_oidc.protocol.token import TokenResponse
 from tests.oidc.protocol.examples import refused
@@ -29,7 +28,7 @@ NOW = 1_800_000_000
 
 def test_an_exchange_names_token_target_and_types() -> None:
     """RFC 8693 2.1."""
-    assert token_exchange_grant(API, "own") == {
+    assert exchange_grant(API, "own") == {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "subject_token": "own",
         "subject_token_type": ACCESS_TOKEN,
@@ -41,7 +40,7 @@ def test_an_exchange_names_token_target_and_types() -> None:
 
 
 def test_on_behalf_of_has_the_session_s_token_as_assertion() -> None:
-    assert on_behalf_of_grant(DownstreamAPI(grant="on_behalf_of", scope=["a/b"]), "own") == {
+    assert exchange_grant(DownstreamAPI(grant="on_behalf_of", scope=["a/b"]), "own") == {
         "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
         "assertion": "own",
         "requested_token_use": "on_behalf_of",

@@ -171,6 +171,7 @@ URL = "https://op.test/token"
         ({"error": "unauthorized_client"}, 403, RefusedClient),
         ({"error": "unknown"}, 401, RefusedClient),
         ({"error": "invalid_request"}, 400, RefusedRequest),
+        ({"error": 1, "error_description": 2}, 400, RefusedRequest),
         (None, 400, RefusedRequest),
     ],
 )
@@ -258,17 +259,6 @@ def test_a_refused_login_has_advice(error: str, description: str, explanation: s
 def test_only_an_offline_access_that_was_asked_for_is_suspected() -> None:
     refused = AuthorizationRefused("invalid_scope", "", ("openid", "offline_access"))
     assert refused.explanation.endswith("; some providers do not know offline_access")
-
-
-@pytest.mark.parametrize(
-    ("document", "explanation"),
-    [
-        ({"error": "invalid_grant"}, "the provider returned invalid_grant"),
-        ({"error": 1, "error_description": 2}, "the provider returned status 400"),
-    ],
-)
-def test_a_refused_grant_has_the_providers_words(document: object, explanation: str) -> None:
-    assert refusal(document, 400, url=URL).explanation == explanation
 
 
 def test_a_refused_client_names_the_settings_that_may_be_wrong() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fastapi_oidc.errors import Code, OIDCError, ProviderError
 from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, token_exchange_grant
+from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, exchange_grant
 from fastapi_oidc.protocol.encoding import CompactJWS
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.protocol.refusal import RefusedGrant, TokenRefused
@@ -199,7 +199,7 @@ async def made(call: str, provider: Provider) -> object:
             return await provider.obtain(grant)
         case "exchange":
             actor = ActorToken(SECRETS["actor_token"])
-            return await provider.obtain(token_exchange_grant(API, SECRETS["access_token"], actor))
+            return await provider.obtain(exchange_grant(API, SECRETS["access_token"], actor))
         case "refresh":
             return await provider.refresh(SECRETS["refresh_token"])
         case "revoke":

@@ -1,6 +1,3 @@
-import json
-from base64 import urlsafe_b64decode
-
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
@@ -101,13 +98,8 @@ def test_an_unusable_private_key_is_a_configuration_error(key: str | dict[str, o
 @pytest.mark.parametrize(
     ("kind", "algorithm"),
     [
-        ("RS256", "ES256"),
-        ("RS256", "EdDSA"),
-        ("RS256", "HS256"),
-        ("RS256", "none"),
-        ("ES256", "ES384"),
-        ("ES256", "RS256"),
-        ("EdDSA", "ES256"),
+        *(("RS256", each) for each in ("ES256", "EdDSA", "HS256", "none")),
+        *(("ES256", "ES384"), ("ES256", "RS256"), ("EdDSA", "ES256")),
     ],
 )
 def test_a_key_signs_only_with_algorithms_of_its_kind(kind: str, algorithm: str) -> None:
@@ -133,11 +125,3 @@ def test_the_error_does_not_quote_the_key() -> None:
 
 def test_the_key_does_not_show() -> None:
     assert SECRET not in repr(Signer.of_secret(SECRET, "HS256"))
-
-
-def test_the_compact_form_is_that_of_rfc_7515() -> None:
-    header, claims, signature = Signer.of_secret(SECRET, "HS256").sign(CLAIMS).split(".")
-    assert json.loads(urlsafe_b64decode(header + "==")) == {"alg": "HS256", "typ": "JWT"}
-    assert json.loads(urlsafe_b64decode(claims + "==")) == CLAIMS
-    assert b" " not in urlsafe_b64decode(header + "==") + urlsafe_b64decode(claims + "==")
-    assert len(signature) == 43
