@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar
+
+OWN = __name__.partition(".")[0] + ".", "dataclasses"
+ALIKE, HOUR, ENDLESS = 0.75, 3600.0, 1e7  # seconds; whoever wants no limit passes more
+VALUES_ELSEWHERE = (
+    "stopped exited halted terminated shutoff shutdown off dead up on run active suspended "
+    "created dir directory"
+)
+"""Values of other libraries for what has one of another name here, or none."""
 
 
 class Told:
@@ -26,6 +37,36 @@ class Told:
         def __getitem__(self, key):
             """Raises TypeError, also for `for` and `in`, with the call that returns items."""
             raise TypeError(f"{type(self).__name__} has no items by index{_hint(self, '[]')}")
+
+
+class Word(str):
+    """One of some values: a RuntimeWarning for a comparison with another text that means one."""
+
+    _values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: tuple[str, ...], text: str) -> Any:
+        """The text, which a newer monitor may have chosen from more values."""
+        made = cls(text)
+        made._values = values
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        is_equal = super().__eq__(other)
+        if is_equal is False and str(other) not in self._values:
+            self._tell(str(other))
+        return is_equal
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def _tell(self, other: str) -> None:
+        meant = [*VALUES_ELSEWHERE.split(), *(value.casefold() for value in self._values)]
+        if get_close_matches(other.casefold(), meant, 1, ALIKE):
+            known = ", ".join(map(repr, self._values))
+            warn_caller(f"{other!r} never equals this value, which is one of {known}")
 
 
 def _hint(told: Told, name: str) -> str:
@@ -51,6 +92,12 @@ def require_replaced(name: str, path: object) -> None:
         raise ValueError(f"{name} is {path!r}, and nothing replaces the ~: os.path.expanduser does")
 
 
+def tell_unit(option: str, seconds: float, usual: float = HOUR) -> None:
+    """A RuntimeWarning for a time that seems to be milliseconds."""
+    if usual < seconds < ENDLESS:
+        warn_caller(f"{option} is in seconds: {seconds:g} are {seconds / HOUR:.1f} hours")
+
+
 def require_opened(file: object, call: str, mode: str) -> None:
     """Raises TypeError for a path, and for a file that was opened for text."""
     if not hasattr(file, call) or hasattr(file, "encoding"):
@@ -61,3 +108,21 @@ def require_options(given: Iterable[str], known: Iterable[str], more: str = "") 
     """Raises TypeError for options that are not known; the error names those that are."""
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"there are no options {unknown}; there are {', '.join(known)}{more}")
+
+
+def warn_caller(message: str, kind: type[Warning] = RuntimeWarning) -> None:
+    """A warning for the line that called this package."""
+    levels = 1
+    frame = sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(OWN):
+        frame = frame.f_back
+        levels += 1
+    warnings.warn(message, kind, stacklevel=levels)
+
+
+def warn_of_stopped_loop() -> None:
+    """A RuntimeWarning for the line that called a sync client in an async function."""
+    warn_caller(
+        "this call stops the event loop of its thread until the response comes: "
+        "use the async class, or another thread (in FastAPI, a `def` endpoint)"
+    )

@@ -5,8 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from functools import cache, partial
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 from pydantic import (
     BaseModel,
@@ -21,7 +33,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from generated_vmm.misuse import require_replaced
+from generated_vmm.misuse import Word, require_replaced
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -48,8 +60,14 @@ class AnsweredAs:
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         """JSON comes from a monitor; Python values come from a caller."""
+        answered, asked = handler.generate_schema(self.plain), handler(source)
+        if get_origin(source) is not Literal:
+            return core_schema.json_or_python_schema(answered, asked)
+        word = partial(Word.of, get_args(source))
         return core_schema.json_or_python_schema(
-            json_schema=handler.generate_schema(self.plain), python_schema=handler(source)
+            core_schema.no_info_after_validator_function(word, answered),
+            asked,
+            serialization=core_schema.plain_serializer_function_ser_schema(str),
         )
 
     def __get_pydantic_json_schema__(

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from generated_vmm import FullVmConfiguration
-from generated_vmm.transport.calls import warn_caller
+from generated_vmm.misuse import warn_caller
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
-from generated_vmm.misuse import require_kind, require_list
+from generated_vmm.misuse import require_kind, require_list, tell_unit
 
 HostPath: TypeAlias = str | os.PathLike[str]
 
@@ -50,7 +50,8 @@ class Options:
         """
         require_list("files", self.files, "a list of files and folders")
         for name in ("timeout", "grace", "snapshot_timeout"):
-            require_kind(name, getattr(self, name), "a number of seconds", int, float)
+            require_kind(name, seconds := getattr(self, name), "a number of seconds", int, float)
+            tell_unit(name, seconds)
 
     @property
     def program(self) -> str:

@@ -16,8 +16,8 @@ from difflib import get_close_matches
 from io import FileIO
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from generated_vmm.misuse import warn_caller
 from generated_vmm.process.settings import HostPath
-from generated_vmm.transport.calls import warn_caller
 
 Item = TypeVar("Item")
 
@@ -135,12 +135,20 @@ class Metrics:
     def count(self, group: str, name: str) -> int:
         """A counter's value; 0 if the monitor has no such counter.
 
-        Emits a RuntimeWarning if the group has one with a similar name instead.
+        Emits a RuntimeWarning if another group has it, unless the group is that of a device, and if
+        the group has one with a similar name.
         """
         found = self.groups.get(group, {})
-        if name not in found and (like := get_close_matches(name, found, 1)):
-            warn_caller(f"{group} has no {name!r}, which counts as 0; it has {like[0]!r}")
+        if name not in found and (instead := next(self._instead(group, name), "")):
+            warn_caller(f"{group} has no {name!r}, which counts as 0; {instead}")
         return _number(found.get(name))
+
+    def _instead(self, group: str, name: str) -> Iterator[str]:
+        kind, _, device = group.partition("_")
+        if not device or kind not in self.groups:
+            yield from (f"{other} has it" for other, found in self.groups.items() if name in found)
+        for like in get_close_matches(name, self.groups.get(group, {}), 1):
+            yield f"it has {like!r}"
 
     def rate(self, group: str, name: str) -> float | None:
         """A counter per second; None if the time that it counted is unknown."""

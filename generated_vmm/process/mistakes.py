@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
 from generated_vmm.facade.values import mistake_in_body
+from generated_vmm.misuse import warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
-from generated_vmm.transport.calls import warn_caller
 
 _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """The paths of calls that each monitor has accepted, with the fields of what may be wrong."""

@@ -11,8 +11,9 @@ import threading
 from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv4Interface
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
-from generated_vmm.misuse import require_kind
+from generated_vmm.misuse import require_kind, warn_caller
 from generated_vmm.process._async.waiting import AsyncBlock
 from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.errors import MonitorError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
 TUN = "/dev/net/tun"
+_TAPS: WeakSet[Tap] = WeakSet()
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 if find_spec("pyroute2") is None:
@@ -121,6 +123,11 @@ class Tap(AsyncBlock, Block):
         self.gateway = host if gateway is None else self._gateway_of(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
         self._connection: socket.socket | None = None
+        for each in [each for each in list(_TAPS) if each._is_there]:
+            other = each.address if each._namespace is namespace else None
+            if other and self.address and other.network.overlaps(self.address.network):
+                warn_caller(f"{each.name} has {each.address} already: packets go to one tap")
+        _TAPS.add(self)
         self._removing = threading.Lock()  # two threads may remove it, no signal handler does
 
     def _guest_of(self, value: str) -> IPv4Interface:

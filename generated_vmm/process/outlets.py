@@ -164,7 +164,7 @@ class Outlets:
     def __init__(
         self, console: Console, log: LastItems[LogLine], metrics: LastItems[Metrics]
     ) -> None:
-        self.console, self.log = console, log
+        self.console, self.log, self.metrics = console, log, metrics
         self._streams: dict[str, BroadcastLog[Any]] = {OUTPUT: console, LOG: log, METRICS: metrics}
         self._open: dict[int, tuple[BroadcastLog[Any], Descriptor]] = {}
 

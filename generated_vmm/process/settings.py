@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Required, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from generated_vmm.misuse import require_options, require_replaced
+from generated_vmm.misuse import require_options, require_replaced, tell_unit
 
 HostPath: TypeAlias = str | os.PathLike[str]
 Level: TypeAlias = Literal["Error", "Warning", "Info", "Debug", "Trace", "Off"]
@@ -94,6 +94,8 @@ def checked(options: Mapping[str, Any], kind: type, host_paths: Iterable[str]) -
         raise ValueError("no_seccomp and seccomp_filter exclude each other")
     for name, value in given.items():
         require_replaced(name, value)
+        if name in ("timeout", "grace"):
+            tell_unit(name, value)
         if value == "":
             raise ValueError(f"{name} is empty")
         if any("\0" in each for each in _texts_of(value)):

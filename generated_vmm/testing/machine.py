@@ -132,7 +132,7 @@ class Machine:
         """Boot the guest; its drivers are up after its `boot_seconds`."""
         self.flush_metrics()
         self.phase = Phase.RUNNING
-        for line in ("guest is up", self.value("/boot-source", "boot_args", "")):
+        for line in ("guest is up", self._boot_args):
             self.print_line(line)
         self._boot()
 
@@ -184,16 +184,25 @@ class Machine:
         """Press Ctrl+Alt+Del: the guest resets, which ends the process."""
         self._reset_pending = True
 
+    @property
+    def _boot_args(self) -> str:
+        found: str = self.value("/boot-source", "boot_args", "")
+        return found
+
     def print_line(self, text: str) -> None:
         """Print a line on the guest's serial console."""
-        self.outlets.print_serial(text.encode() + b"\n")
+        self._print(text.encode())
+
+    def _print(self, line: bytes) -> None:
+        if "console=ttyS0" in self._boot_args:  # without, the guest writes to no serial port
+            self.outlets.print_serial(line + b"\n")
 
     def hear(self, content: bytes) -> None:
         """Echo typed bytes on the guest's serial console."""
         if self.phase is Phase.RUNNING:
             for byte in content:
                 self.outlets.metrics.count("uart", "read_count")
-                self.outlets.print_serial(b"guest hears %c\n" % byte)
+                self._print(b"guest hears %c" % byte)
 
     def flush_metrics(self) -> None:
         """Write a line of metrics, with a group for each drive and network interface."""

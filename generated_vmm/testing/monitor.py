@@ -210,6 +210,7 @@ class SimulatedMonitor:
 
     def _respond(self, request: Request) -> Answer:
         error: Exception | None = None
+        self.machine.outlets.metrics.count_request(request.method, request.path)
         try:
             given = self.faults.take_refusal() or answer(self.machine, request)
         except Exception as failed:  # the server continues

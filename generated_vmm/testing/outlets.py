@@ -42,15 +42,13 @@ class Metrics:
         with self._lock:
             self._counters[group, name] += by
 
-    def count_request(self, method: str, path: str, *, refused: bool) -> None:
-        """Count a request, and whether it was refused."""
+    def count_request(self, method: str, path: str, what: str = "count") -> None:
+        """Count a request when it comes, and its refusal (`fails`)."""
         first = path.strip("/").partition("/")[0]
         name = COUNTED.get(first, first.replace("-", "_"))
         group = f"{method.lower()}_api_requests"
-        if group in GROUPS:
-            self.count(group, f"{name}_count")
-            if refused and method != "GET":
-                self.count(group, f"{name}_fails")
+        if group in GROUPS and (what == "count" or method != "GET"):
+            self.count(group, f"{name}_{what}")
 
     def line(self, devices: Iterable[str] = ()) -> str:
         """The counts since the last call, as JSON; `devices` have groups of their own.
@@ -134,9 +132,9 @@ class Outlets:
             self.metrics.count("logger", "missed_log_count")
 
     def record(self, request: Request, answer: Answer) -> None:
-        """Log and count a request and its response."""
-        refused = answer.status >= BAD_REQUEST
-        self.metrics.count_request(request.method, request.path, refused=refused)
+        """Log a request and its response, and count a refusal."""
+        if refused := answer.status >= BAD_REQUEST:
+            self.metrics.count_request(request.method, request.path, "fails")
         self.metrics.count("deprecated_api", "deprecated_http_api_calls", answer.deprecated)
         if self._log is None:
             return

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX
@@ -25,7 +23,7 @@ from generated_vmm.errors import (
     VmmTimeoutError,
     shorten,
 )
-from generated_vmm.misuse import require_kind
+from generated_vmm.misuse import HOUR, require_kind, tell_unit, warn_caller
 from generated_vmm.operation import Answer, Operation
 
 DEFAULT_TIMEOUT = 5.0
@@ -40,7 +38,6 @@ MAY_HAVE_ACTED = "the monitor may have carried the call out"
 # The monitor's HTTP layer does not escape line breaks and quotes in its JSON.
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
 DEPRECATED = (b"deprecation", b"true")
-PACKAGE = __name__.partition(".")[0] + "."
 PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
     "No such file": "{} or its folder does not exist where the monitor runs",
@@ -73,10 +70,11 @@ class HttpAnswer(Protocol):
         """The whole body."""
 
 
-def require_seconds(timeout: object) -> None:
-    """Raises ValueError unless the value is a positive number of seconds, or None."""
+def require_seconds(timeout: object, usual: float = HOUR) -> None:
+    """Raises ValueError unless the value is a positive number of seconds; warns of many."""
     if not isinstance(timeout, int | float) or not 0 < timeout <= TIMEOUT_MAX:
         raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
+    tell_unit("timeout", timeout, usual)
 
 
 def deadline_after(seconds: float | None) -> float:
@@ -166,7 +164,8 @@ class CallSettings:
     def value_of(self, operation: Operation[Answer], answer: HttpAnswer) -> Answer:
         """The value in a response; raises VmmApiError and VmmProtocolError."""
         if DEPRECATED in answer.headers:
-            warn_of_deprecation(operation)
+            what = "the monitor says that this call uses something deprecated"
+            warn_caller(f"{operation}: {what}", VmmDeprecationWarning)
         if not 200 <= answer.status_code < 300:
             fault = fault_message_in(answer.content)
             error = VmmApiError(answer.status_code, fault, operation)
@@ -210,51 +209,21 @@ def _fault_of(error: ValueError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if any(each["type"] == "json_invalid" for each in found):
         return "is not JSON"
-    faults = []
-    for each in found:
-        place = ".".join(map(str, each["loc"]))
-        faults.append(f"{place}: {each['msg']}" if place else each["msg"])
-    return shorten(f"is not what was asked for: {'; '.join(faults)}")
+    faults = [(".".join(map(str, each["loc"])), each["msg"]) for each in found]
+    return shorten(
+        f"is not what was asked for: {'; '.join(': '.join(filter(None, each)) for each in faults)}"
+    )
 
 
 def fault_message_in(content: bytes) -> str:
     """The `fault_message` of a JSON fault, the `error` of the HTTP layer, else the body as text."""
     text = content.decode(errors="replace")
-    fault = _json_object(text)
-    for name in ("fault_message", "error"):
+    try:
+        fault = json.loads(text)
+    except (ValueError, RecursionError):
+        fault = None
+    for name in ("fault_message", "error") if isinstance(fault, dict) else ():
         if isinstance(message := fault.get(name), str):
             return message
     written_by_hand = LAYER_ERROR.fullmatch(text)
     return written_by_hand["text"] if written_by_hand else text.strip()
-
-
-def _json_object(text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def warn_of_deprecation(operation: Operation[object]) -> None:
-    """A VmmDeprecationWarning for the line that called the client."""
-    message = f"{operation}: the monitor says that this call uses something deprecated"
-    warn_caller(message, VmmDeprecationWarning)
-
-
-def warn_of_stopped_loop() -> None:
-    """A RuntimeWarning for the line that called a sync client in an async function."""
-    warn_caller(
-        "this call stops the event loop of its thread until the response comes: "
-        "use the async class, or another thread (in FastAPI, a `def` endpoint)"
-    )
-
-
-def warn_caller(message: str, kind: type[Warning] = RuntimeWarning) -> None:
-    """A warning for the line that called this package."""
-    levels = 1
-    frame = sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):
-        frame = frame.f_back
-        levels += 1
-    warnings.warn(message, kind, stacklevel=levels)

@@ -185,7 +185,7 @@ class Guest(Context, Told):
         require_options(options, ProgramOptions.__annotations__, captured)
         name, timeout = options.pop("id", None), options.pop("timeout", None)
         if timeout is not None:
-            require_seconds(timeout)
+            require_seconds(timeout, math.inf)
         given: dict[str, object] = {
             **options,
             "args": [_text(argument) for argument in args],

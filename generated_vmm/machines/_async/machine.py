@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
@@ -19,11 +19,7 @@ from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
 from generated_vmm.machines._async.operation import AsyncRun, carry_out, start
 from generated_vmm.machines.copies import Taps, Wish, copies_of
-from generated_vmm.machines.definition import (
-    Definition,
-    disks_of,
-    require_definition,
-)
+from generated_vmm.machines.definition import Definition, disks_of, require_definition
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
 from generated_vmm.machines.options import HostPath
@@ -33,15 +29,16 @@ from generated_vmm.machines.records import (
     MachineRecord,
     Operation,
     SnapshotRecord,
+    State,
     new_id,
 )
-from generated_vmm.misuse import Told, require_kind
+from generated_vmm.misuse import Told, Word, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
-from generated_vmm.transport.calls import warn_caller
 
 STORED = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
+ENDED: Final = Word.of((*get_args(State), "Not started"), "Ended")
 
 
 class AsyncMachine(Told):
@@ -157,7 +154,7 @@ class AsyncMachine(Told):
         self._control.advise(held)
         if held.monitor is None and held.record.should_be != "Ended":
             await self._control.look(held)
-        return (await held.client.get_instance_info()).state if held.is_up else "Ended"
+        return (await held.client.get_instance_info()).state if held.is_up else ENDED
 
     def _seen(self) -> AsyncHeld:
         """What this process has of it. Raises `MachineError` if another one may have it."""

@@ -33,9 +33,9 @@ from generated_vmm.machines.records import (
     new_id,
     now,
 )
+from generated_vmm.misuse import warn_caller
 from generated_vmm.process import AsyncJailedMonitor
 from generated_vmm.process.mistakes import is_root, mistake_of_format
-from generated_vmm.transport.calls import warn_caller
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"

@@ -237,7 +237,8 @@ class AsyncRun:
         if state not in states:
             wanted = " or ".join(states).lower()
             hint = "; resume() lets it run" if state == "Paused" else ""
-            raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}{hint}")
+            found = f"is {state.lower()}" if record.end or state != "Ended" else "was not started"
+            raise MachineError(f"{record.name} {found}; it must be {wanted}{hint}")
 
     async def step(self, step: str, **members: object) -> None:
         """Records the next step before it is done. Raises OSError: then it may not be done."""

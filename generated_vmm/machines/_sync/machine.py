@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import in_thread
@@ -30,15 +30,16 @@ from generated_vmm.machines.records import (
     MachineRecord,
     Operation,
     SnapshotRecord,
+    State,
     new_id,
 )
-from generated_vmm.misuse import Told, require_kind
+from generated_vmm.misuse import Told, Word, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import Monitor
-from generated_vmm.transport.calls import warn_caller
 
 STORED = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
+ENDED: Final = Word.of((*get_args(State), "Not started"), "Ended")
 
 
 class Machine(Told):
@@ -154,7 +155,7 @@ class Machine(Told):
         self._control.advise(held)
         if held.monitor is None and held.record.should_be != "Ended":
             self._control.look(held)
-        return (held.client.get_instance_info()).state if held.is_up else "Ended"
+        return (held.client.get_instance_info()).state if held.is_up else ENDED
 
     def _seen(self) -> Held:
         """What this process has of it. Raises `MachineError` if another one may have it."""

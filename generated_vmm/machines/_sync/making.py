@@ -19,9 +19,9 @@ from generated_vmm.machines.definition import Definition, disks_of, with_files
 from generated_vmm.machines.errors import MachineError
 from generated_vmm.machines.files import copy_file, require_whole_disks, take_over, with_own_disks
 from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
+from generated_vmm.misuse import warn_caller
 from generated_vmm.process import JailedMonitor
 from generated_vmm.process.mistakes import is_root, mistake_of_format
-from generated_vmm.transport.calls import warn_caller
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"

@@ -30,6 +30,7 @@ from generated_vmm.transport.calls import NOTES, deadline_after
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 LONGEST_LOOK = 0.5  # seconds for the files of disks, which may be on a server that has gone
+FLUSH = b'{"action_type":"FlushMetrics"}'
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 IN_JAIL = {
     "No such file": "{} does not exist: paths are those inside of the jail, as "
@@ -58,7 +59,8 @@ class AsyncMonitorChannel(AsyncUnixChannel):
         owner = self._owner
         mistakes.tell(operation, mistakes.mistake_in(operation, owner))
         await self._look_at(operation, mistakes.disks_in(operation, owner))
-        deadline = deadline_after(seconds)
+        deadline, lines = deadline_after(seconds), (metrics := owner.outlets.metrics).position
+        flushes = operation.body == FLUSH and "metrics_path" not in owner.place.settings
         if binds := operation.path in BINDING:
             owner.say("binding")
         answer = await self._exchange(operation, deadline)
@@ -67,6 +69,8 @@ class AsyncMonitorChannel(AsyncUnixChannel):
             await note_socket(owner, deadline)
         if operation.path == "/snapshot/load" and answer.status_code < 300:
             await self._look_at(operation, await self._loaded())
+        if flushes and answer.status_code < 300:
+            await comes_true(metrics, lambda: metrics.position > lines, LONGEST_LOOK)
         return answer
 
     async def _exchange(self, operation: Operation[object], deadline: float) -> HttpAnswer:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.misuse import warn_caller
 from generated_vmm.process._async.client import is_paused
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
@@ -27,7 +28,7 @@ from generated_vmm.process.lines import (
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
 from generated_vmm.process.owner import Owner
 from generated_vmm.process.settings import HostPath
-from generated_vmm.transport.calls import deadline_after, warn_caller
+from generated_vmm.transport.calls import deadline_after
 
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read

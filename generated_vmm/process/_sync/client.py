@@ -31,6 +31,7 @@ from generated_vmm.transport.calls import NOTES, deadline_after
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
 LONGEST_END = 0.25  # seconds
 LONGEST_LOOK = 0.5  # seconds for the files of disks, which may be on a server that has gone
+FLUSH = b'{"action_type":"FlushMetrics"}'
 BINDING = ("/vsock", "/snapshot/load")  # calls that make a socket
 IN_JAIL = {
     "No such file": "{} does not exist: paths are those inside of the jail, as "
@@ -59,7 +60,8 @@ class MonitorChannel(UnixChannel):
         owner = self._owner
         mistakes.tell(operation, mistakes.mistake_in(operation, owner))
         self._look_at(operation, mistakes.disks_in(operation, owner))
-        deadline = deadline_after(seconds)
+        deadline, lines = deadline_after(seconds), (metrics := owner.outlets.metrics).position
+        flushes = operation.body == FLUSH and "metrics_path" not in owner.place.settings
         if binds := operation.path in BINDING:
             owner.say("binding")
         answer = self._exchange(operation, deadline)
@@ -68,6 +70,8 @@ class MonitorChannel(UnixChannel):
             note_socket(owner, deadline)
         if operation.path == "/snapshot/load" and answer.status_code < 300:
             self._look_at(operation, self._loaded())
+        if flushes and answer.status_code < 300:
+            comes_true(metrics, lambda: metrics.position > lines, LONGEST_LOOK)
         return answer
 
     def _exchange(self, operation: Operation[object], deadline: float) -> HttpAnswer:

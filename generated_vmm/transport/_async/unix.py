@@ -6,6 +6,7 @@ import time
 from functools import partial
 
 from generated_vmm.concurrency._async import Lock, readable, sleep, stops_event_loop, writable
+from generated_vmm.misuse import warn_of_stopped_loop
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import (
     HttpAnswer,
@@ -13,7 +14,6 @@ from generated_vmm.transport.calls import (
     late,
     lost,
     unreachable,
-    warn_of_stopped_loop,
 )
 from generated_vmm.transport.connection import (
     FULL_QUEUE_PAUSE,

@@ -7,15 +7,9 @@ import time
 from functools import partial
 
 from generated_vmm.concurrency._sync import Lock, readable, sleep, stops_event_loop, writable
+from generated_vmm.misuse import warn_of_stopped_loop
 from generated_vmm.operation import Operation
-from generated_vmm.transport.calls import (
-    HttpAnswer,
-    deadline_after,
-    late,
-    lost,
-    unreachable,
-    warn_of_stopped_loop,
-)
+from generated_vmm.transport.calls import HttpAnswer, deadline_after, late, lost, unreachable
 from generated_vmm.transport.connection import (
     FULL_QUEUE_PAUSE,
     Connect,

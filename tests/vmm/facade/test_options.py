@@ -95,7 +95,7 @@ def test_the_answer_limit_is_an_option(kind: Any, serve: Serve, socket_path: Pat
     result_of(lambda: vm.close())
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5"])
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), TIMEOUT_MAX * 2, "5"])
 def test_a_timeout_that_is_none_is_refused(timeout: Any) -> None:
     with pytest.raises(ValueError, match="it must be a number of seconds, more than 0"):
         VmmClient("/s", timeout=timeout)
@@ -103,8 +103,6 @@ def test_a_timeout_that_is_none_is_refused(timeout: Any) -> None:
 
 def test_a_timeout_may_be_the_longest_that_there_is() -> None:
     VmmClient("/s", timeout=TIMEOUT_MAX).close()
-    with pytest.raises(ValueError, match="it must be a number of seconds"):
-        VmmClient("/s", timeout=TIMEOUT_MAX * 2)
 
 
 def test_a_body_limit_of_none_lets_calls_without_a_body_through(
@@ -121,9 +119,6 @@ def test_a_body_limit_of_none_lets_calls_without_a_body_through(
 def test_the_repr_names_the_socket() -> None:
     assert repr(VmmClient("/s", timeout=2)) == "VmmClient('/s', timeout=2)"
     assert repr(AsyncVmmClient("/s")) == "AsyncVmmClient('/s', timeout=5.0)"
-
-
-def test_the_repr_of_a_resource_names_the_socket_and_the_resource() -> None:
     vm, waiting = VmmClient("/a"), AsyncVmmClient("/b")
     assert repr(vm.balloon.hinting) == "<BalloonHintingResource of /a>"
     assert repr(vm.drive("rootfs")) == "<DriveResource 'rootfs' of /a>"

@@ -616,6 +616,8 @@ async def test_a_change_of_a_copy_is_told_to_async_programs_too(folder: Path) ->
 
 
 def test_a_paused_machine_is_not_started(web: Machine) -> None:
+    with pytest.raises(MachineError, match="web was not started; it must be running or paused"):
+        web.pause()
     web.start()
     web.start()
     web.client.pause()

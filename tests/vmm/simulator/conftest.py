@@ -103,7 +103,8 @@ def call(monitor: SimulatedMonitor) -> Caller:
 def start(call: Caller, kernel: str) -> Start:
 
     def boot() -> None:
-        call.accepted("PUT", "/boot-source", {"kernel_image_path": kernel})
+        boot = {"kernel_image_path": kernel, "boot_args": "console=ttyS0"}
+        call.accepted("PUT", "/boot-source", boot)
         call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
 
     return boot

@@ -18,6 +18,7 @@ from generated_vmm.testing.process import main
 from tests.vmm.simulator.caller import Caller
 
 PATIENCE = 30
+SOURCE = {"kernel_image_path": "/k", "boot_args": "console=ttyS0"}
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -43,7 +44,7 @@ def start(folder: Path) -> Iterator[Start]:
 
 def config(folder: Path, **members: object) -> Path:
     path = folder / "config.json"
-    whole = {"boot-source": {"kernel_image_path": "/k"}, "drives": [], "balloon": None, **members}
+    whole = {"boot-source": SOURCE, "drives": [], "balloon": None, **members}
     path.write_text(json.dumps(whole))
     return path
 
@@ -71,7 +72,7 @@ def read_until(process: subprocess.Popen[bytes], end: bytes) -> bytes:
 
 def boot(folder: Path) -> Caller:
     call = Caller(folder / "m.socket")
-    call.accepted("PUT", "/boot-source", {"kernel_image_path": "/k", "boot_args": "quiet"})
+    call.accepted("PUT", "/boot-source", SOURCE)
     call.accepted("PUT", "/actions", {"action_type": "InstanceStart"})
     return call
 
@@ -82,7 +83,7 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_guest_talks_hears_and_resets(served: subprocess.Popen[bytes], folder: Path) -> None:
     call = boot(folder)
-    seen = read_until(served, b"guest is up\nquiet\n") + read_until(served, b"guest serves\n")
+    seen = read_until(served, b"up\nconsole=ttyS0\n") + read_until(served, b"guest serves\n")
     assert b'received a Put request on "/actions" with body' in seen
     assert served.stdin is not None
     served.stdin.write(b"hi")
@@ -105,6 +106,7 @@ def test_metrics_count_since_the_line_before(served: subprocess.Popen[bytes], fo
     served.wait(PATIENCE)
     started, flushed, last = lines_of(folder)
     assert started["put_api_requests"]["boot_source_count"] == 1
+    assert started["put_api_requests"]["actions_count"] == 1
     assert flushed["put_api_requests"]["boot_source_count"] == 0
     assert flushed["get_api_requests"]["instance_info_count"] == 1
     assert flushed["uart"]["write_count"] > 0
