@@ -127,9 +127,8 @@ class Announcer:
         The default is that of a `max_age`: a login takes about as long.
         """
         if seconds and seconds < usual:
-            minutes, days = 60 * seconds, 86_400 * seconds
-            text = f"{seconds} seconds. As many minutes are {minutes} seconds, as many days {days}"
-            self.advise(setting, text)
+            more = f"As many minutes are {60 * seconds} seconds, as many days {86_400 * seconds}"
+            self.advise(setting, f"{seconds} seconds. {more}")
         elif seconds and seconds > 14 * 86_400 and seconds % 86_400:
             self.advise(setting, f"{seconds} seconds, {seconds // 86_400} days. In milliseconds?")
 

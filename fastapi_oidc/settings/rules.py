@@ -31,6 +31,8 @@ Value = TypeVar("Value")
 Settings = Mapping[str, Any]
 
 _DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
+_WORDS = re.compile("secret|change|example|password", re.IGNORECASE)
+_OF_TESTS = re.compile(r"[/.](test|example(\.\w+)?|invalid|localhost|127\.\d+\.\d+\.\d+)(:\d+)?/?$")
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
 
@@ -160,6 +162,17 @@ def unencrypted(base_url: str | None) -> str | None:
         f"base_url is {base_url}, and not this machine: cookies and codes travel unencrypted. "
         "Use https, and remove allow_insecure_http"
     )
+
+
+def guessable(secrets: Any, base_url: str | None) -> str | None:
+    """What is wrong with words as a secret; None at this machine and at names of tests (RFC 6761).
+
+    A random secret has such a word once in many million.
+    """
+    has_words = any(_WORDS.search(revealed(each) or "") for each in secrets)
+    is_public = not _OF_TESTS.search(base_url or "/localhost")
+    text = "it has words, which others can guess to be any user: use openssl rand -base64 32"
+    return text if has_words and is_public else None
 
 
 def authentication_of(method: str | None, settings: Settings) -> ClientAuthentication:

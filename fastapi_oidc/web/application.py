@@ -177,11 +177,7 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
         )
     if code is Code.SESSION_REQUIRED:
         if context.is_excluded:
-            yield (
-                "exclude",
-                f"{context.path} is below it, and its endpoint or the application has a guard, "
-                "which refuses all the same: there no session is loaded for others to read",
-            )
+            yield "exclude", f"{context.path} is below it, where guards refuse all the same"
         if site == "cross-site" and headers.get("origin") in context.runtime.trusted_origins:
             yield (
                 "trusted_origins",

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.flows.relying_party import RelyingParty, standard_identity
-from fastapi_oidc.settings.rules import unencrypted
+from fastapi_oidc.settings.rules import guessable, unencrypted
 from fastapi_oidc.web.api_tools import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
@@ -38,7 +38,6 @@ _NEEDED: Final = (Role.LOGIN, Role.CALLBACK)
 _WISHES: Final = {
     "acr_values": "Depends(oidc.require_acr(...)) does",
     "hd": "compare the claim `hd`, in resolve_identity or a guard",
-    "organization": "compare the claim `org_id`, in resolve_identity or a guard",
 }
 """Parameters of logins that are taken for requirements, and what requires it."""
 
@@ -65,6 +64,8 @@ def report(
         return
     for party in fixed.party.together if fixed is not None else ():
         _report_wishes(engine, party)
+        if fault := guessable(party.settings.cookie_secret, party.settings.base_url):
+            party.announcer.advise("cookie_secret", fault)
     if engine.signs_in:
         _report_missing_routes(engine.name, routes.by_role, app, endpoints)
     if engine.signs_in and is_read_by_all(app):

@@ -36,17 +36,10 @@ from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web import requests
+from fastapi_oidc.web import login_query, requests
 from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.csrf import CSRF_HEADER
-from fastapi_oidc.web.login_query import (
-    LoginQuery,
-    advise_on_login,
-    advise_on_return,
-    choices,
-    registration_for,
-)
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind
 from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, SilentPage, chooser_page, signed_out_page
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
@@ -94,11 +87,11 @@ class Endpoints(Serving[Identity, RequestData]):
         context, options = self._context(request), options or LoginOptions()
         if return_to is not None:
             options = replace(options, return_to=return_to)
-        advise_on_return(context, options.return_to)
+        login_query.advise_on_return(context, options.return_to)
         with context.owning:
-            party = await registration_for(context, options)
+            party = await login_query.registration_for(context, options)
             if party is None:
-                return await shown(context, chooser_page(choices(context, options)))
+                return await shown(context, chooser_page(login_query.choices(context, options)))
             redirection = await begin_login(
                 party,
                 options,
@@ -120,7 +113,7 @@ class Endpoints(Serving[Identity, RequestData]):
         """End the session: the response redirects the browser to the provider or a local page."""
         require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
         context, options = self._context(request), options or LogoutOptions()
-        advise_on_return(context, options.return_to)
+        login_query.advise_on_return(context, options.return_to)
         with context.owning:
             requests.require_same_origin(context)
             logged_out = context.path_to(Role.LOGGED_OUT)
@@ -207,7 +200,8 @@ class Endpoints(Serving[Identity, RequestData]):
         return self._named(Role.SCRIPT, SCRIPT.serve)
 
     async def _serve_login(self, request: Request) -> Response:
-        asked, context = requests.parsed_query(request, LoginQuery), self._context(request)
+        context = self._context(request)
+        asked = requests.parsed_query(request, login_query.LoginQuery)
         if asked.silent:
             requests.require_own_iframe(request)
             try:
@@ -216,7 +210,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 announce_refusal(context, error)
                 return SilentPage.about(error.code).response()
         elsewhere = requests.url_at_base(context)
-        advise_on_login(context, asked, elsewhere)
+        login_query.advise_on_login(context, asked, elsewhere)
         if elsewhere is not None:
             return _redirect(elsewhere)
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))

@@ -72,9 +72,7 @@ async def test_any_other_method_is_refused(registered: DevClient, used: DevClien
     ],
     ids=["two methods", "another client", "a wrong secret"],
 )
-async def test_other_credentials_are_refused(
-    client: DevClient, sent: dict[str, str], error: str
-) -> None:
+async def test_others_are_refused(client: DevClient, sent: dict[str, str], error: str) -> None:
     rp = bare_client(client)
     assert (await rp.exchange(await rp.code(), **sent)).json()["error"] == error
 

@@ -20,9 +20,7 @@ from tests.oidc.testing.bare_client import APP, BareClient, bare_client, basic, 
         ({"grant_type": ""}, "invalid_request"),
     ],
 )
-async def test_one_wrong_parameter_is_refused(
-    rp: BareClient, change: dict[str, str], error: str
-) -> None:
+async def test_a_wrong_one_is_refused(rp: BareClient, change: dict[str, str], error: str) -> None:
     answer = await rp.exchange(**{"code": await rp.code(), **change})
     assert (answer.status_code, answer.json()["error"]) == (400, error)
     assert answer.headers["cache-control"] == "no-store"

@@ -214,7 +214,7 @@ async def test_a_token_or_session_too_much_is_told(
     [
         (
             "/health",
-            "exclude: /health is below it, and its endpoint or the application has a",
+            "exclude: /health is below it, where guards refuse all the same",
         ),
         (
             "/me",

@@ -299,3 +299,22 @@ async def test_what_any_token_may_change_is_told_where_scopes_are_told_apart(
     await start(world.app)
     told = f"The API machines has scopes, and tokens without any may {method} /one.\n"
     assert len(caplog.messages) == is_told == caplog.text.count(told)
+
+
+@pytest.mark.parametrize(
+    ("secret", "base_url", "is_told"),
+    [
+        ("an-example-secret-of-at-least-32-bytes", "https://notes.example.org", False),
+        ("an-example-secret-of-at-least-32-bytes", "https://notes.my-company.org", True),
+        ("cookie-secret-of-at-least-32-bytes", "https://127.0.0.1:8443", False),
+        ("ChangeMe-before-production-0123456789", "https://test.my-company.org/", True),
+        ("hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS4dUaEgIi", "https://notes.my-company.org", False),
+    ],
+)
+async def test_a_secret_of_words_is_told(
+    secret: str, base_url: str, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"cookie_secret": ["hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS", secret], "base_url": base_url}
+    await start(make_world(settings=settings).app)
+    assert len(caplog.messages) == is_told == caplog.text.count("cookie_secret: it has words, whi")
+    assert secret not in caplog.text
