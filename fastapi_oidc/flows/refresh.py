@@ -22,7 +22,7 @@ from fastapi_oidc.flows.outcomes import (
     Refreshed,
     ShuttingDown,
 )
-from fastapi_oidc.flows.relying_party import RelyingParty, end_of
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
@@ -255,7 +255,7 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     found = await party.sessions.judge_made(Live(session, turn.seen, copy, prepared.cookie))
     if not isinstance(found, Live):
         return found or _forgotten(run)
-    if party.clock.now() < end_of(session, party.settings):  # else its callers find that it is over
+    if party.clock.now() < session.expires_at:  # else its callers find that it is over
         name = EventName.SESSION_REFRESHED
         party.announcer.announce(name, sub=session.sub, session_id=session.id)
     return Refreshed(found, run.is_new)
@@ -278,16 +278,11 @@ async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
 async def _present(run: _Run, turn: Turn) -> TokenAnswer:
     """Send the refresh token, and return the token endpoint's response."""
     tokens, api = run.live.session.tokens, run.api
-
-    def require_turn() -> None:
-        run.require_running()  # also where the provider has only checked the proof before
-        turn.require_lease()
-
     body = await run.party.provider.refresh(
         tokens.refresh_token or "",
         key=tokens.proof_key(),
         target=None if api is None else api.parameters(),
-        before_sending=require_turn,
+        before_sending=turn.require_lease,
     )
     return TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
 
@@ -309,7 +304,7 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
         return await _of_another(run)
     forget = isinstance(error, ProviderError) and error.code is Code.TOKEN_MALFORMED
     turn.begin_last(lambda: _let_go(run, turn, forget=forget))
-    if is_own and not isinstance(error, ShuttingDown):
+    if is_own:
         raise _NotMade from error
     raise error
 

@@ -129,7 +129,7 @@ class _Reached:
                 reply = await command(self.client)
         except (RedisTimeoutError, TimeoutError):
             # A process without processor time is slow to read what has arrived.
-            self.is_silent = self._replies == replies
+            self.is_silent = self.is_silent or self._replies == replies
             raise
         except _UNREACHED:
             # redis-py also raises these after a timeout of a new connection or a sentinel.

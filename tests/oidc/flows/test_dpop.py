@@ -27,7 +27,6 @@ from tests.oidc.flows.steps import (
     callback_url,
     copy_of,
     generation,
-    others_have_run,
     refreshes,
     two_processes,
 )
@@ -205,21 +204,6 @@ class TestNonces:
         assert (await elsewhere).json()["generation"] == known
         here.time.advance(RETRY)
         assert refreshes(here) == known
-
-    async def test_an_application_that_ends_does_not_send_it_again(self, world: World) -> None:
-        browser, gate = await world.signed_in(), Gate()
-        world.time.advance(AFTER_EXPIRY)
-        world.op.faults.put("token", DemandsNonce(gate))
-        request = begun(browser.get("/me"))
-        await gate.until_reached()
-        closing = begun(world.oidc.aclose())  # type: ignore[arg-type]  # any coroutine
-        await others_have_run()
-        gate.opened.set()
-        await closing
-        assert (await request).status_code == 503
-        assert world.op.record.calls["token"] == 2
-        world.time.advance(RETRY)
-        assert await generation(browser) == 1, "the application was started again"
 
 
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[Turn]:

@@ -82,6 +82,19 @@ async def test_a_redis_without_an_answer_in_time_is_asked_by_one_command_at_a_ti
     assert not is_silent(store)
 
 
+async def test_a_command_from_before_the_last_reply_ends_no_silence(redis: Redis) -> None:
+    store = RedisStore(redis, timeout=0.2)
+    earlier = asyncio.create_task(ask(store, never))
+    await asyncio.sleep(0)
+    await ask(store, answered)
+    store._timeout = 0.01
+    with pytest.raises(TimeoutError):
+        await ask(store, never)
+    with pytest.raises(TimeoutError):
+        await earlier
+    assert is_silent(store)
+
+
 UNREACHED = [
     RedisConnectionError("late"),
     RedisClusterException("no node"),
