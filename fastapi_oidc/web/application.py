@@ -197,10 +197,11 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             yield "Authorization", "its scheme is neither Bearer nor DPoP"
         if context.known:
             yield "api.require", _ONE_KIND.format("a session", "access tokens")
-    overrides = [*getattr(app, "dependency_overrides", ())]
+    first = context.first_app
+    overrides = [each for one in (first, app) for each in getattr(one, "dependency_overrides", ())]
     owned = [(each, getattr(each, "__self__", each)) for each in overrides]
     own = [each for each in owned if isinstance(each[1], Dependency | Awaited)]
-    used = [call for each in (endpoints_of(app) if own else ()) for call in each.calls]
+    used = [call for each in (endpoints_of(first) if own else ()) for call in each.calls]
     for lost in [each for each in own if each[0] not in used][:1]:
         yield (
             "dependency_overrides",
@@ -212,6 +213,6 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
     if code is Code.SESSION_REQUIRED and any(each.name == "require_auth" for each in its_own):
         yield (
             "dependency_overrides",
-            "oidc.require_auth is overridden, but only in Depends(...): neither a call in code nor "
-            "a guard of the module uses it",
+            "oidc.require_auth is overridden, but only in Depends(...) of its application: no call "
+            "in code, guard of the module or mounted application uses it",
         )

@@ -64,6 +64,8 @@ class OwnRequest:
         self.owning = routes.owning
         """`with context.owning:` gives errors the name of the instance."""
         # Inner mounts change the scope.
+        self.first_app: object = scope["app"]
+        """The application of the first of the instance's middlewares."""
         self.app: object = scope["app"]
         """The innermost application that has a middleware of an instance in this request."""
         self.root_path: str = scope.get("root_path", "")

@@ -158,9 +158,11 @@ class OIDCLocals(NeverADependency, Generic[Identity, RequestData]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say what there is, for names of other libraries."""
+            """Say what there is. Templates would take AttributeError for a value that is false."""
             has = "session, identity, data, ended, unavailable and is_authenticated"
-            raise AttributeError(f"OIDCLocals has no {name!r}: it has {has}", name=name, obj=self)
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise misconfigured(f"OIDCLocals has no {name!r}: it has {has}")
 
     def __bool__(self) -> bool:
         """Whether the request has a signed-in user."""

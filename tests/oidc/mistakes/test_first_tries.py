@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from fastapi import Depends, FastAPI, Request, Response, WebSocket
+from jinja2 import Template
 from pydantic import BaseModel
 from starlette.routing import Route
 
@@ -142,7 +143,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: a_session().claims.update(cart=[]), "no place for data of the application"),
     (lambda _: unchecked(StandardIdentity(sub="alice")).roles, "resolve_identity returns a type"),
     (lambda _: unchecked(StandardIdentity(sub="alice")).identity, "the session has it"),
-    (lambda _: unchecked(OIDCLocals()).user, "has session, identity, data"),
+    (lambda _: Template("{{ oidc.user }}").render(oidc=OIDCLocals()), "has session, identity, d"),
     (lambda _: FastAPI().get("/")(needing_settings), "would read the settings from the request"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=settings()), "is a function, not OIDC"),
     (lambda _: unchecked(Broker)(make_world(session_store="memory").oidc, {"a": 1}), "be Route,"),
@@ -252,17 +253,22 @@ async def test_an_override_of_another_guard(
     assert re.findall("endpoint depends on (.*), which is overridden", caplog.text) == lost
 
 
-async def test_an_override_that_code_does_not_use(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("path", ["/asks", "/shop/"])
+async def test_an_override_that_is_not_used(path: str, caplog: pytest.LogCaptureFixture) -> None:
     def mount(app: FastAPI, oidc: OIDC) -> None:
         app.dependency_overrides[oidc.require_auth] = a_session
+        shop = FastAPI(dependencies=[Depends(oidc.require_auth)])
+        shop.get("/")(lambda: None)
+        shop.add_middleware(OIDCMiddleware, oidc=oidc)
+        app.mount("/shop", shop)
 
         @app.get("/asks", dependencies=[Depends(oidc.require_auth)])
         async def asks(request: Request) -> None:
             await oidc.require_auth(request)
 
     async with make_world(mount=mount).browser() as browser:
-        assert (await browser.get("/asks")).status_code == 401
-    assert "oidc.require_auth is overridden, but only in Depends(...): neither" in caplog.text
+        assert (await browser.get(path)).status_code == 401
+    assert "oidc.require_auth is overridden, but only in Depends(...) of its appl" in caplog.text
 
 
 async def test_an_override_that_returns_the_identity() -> None:
