@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 from types import MappingProxyType
 from typing import Final
@@ -153,7 +154,7 @@ _QUOTING: Final = (httpx.InvalidURL, httpx.LocalProtocolError)
 def cause_of(error: BaseException) -> str:
     """The cause of `error` in one line: its kind, and what the system or else httpx says of it."""
     kind, said = type(error).__name__, "" if isinstance(error, _QUOTING) else str(error)
-    for below in _below(error):
+    for below in islice(_below(error), 20):  # one that is raised again may be its own cause
         if isinstance(below, ssl.SSLCertVerificationError):
             reason = cleaned(below.verify_message)
             return f"the certificate is not trusted: {reason}; set ca_file for other authorities"

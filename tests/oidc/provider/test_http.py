@@ -162,6 +162,9 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     return error
 
 
+RAISED_AGAIN = httpx.ReadError("x")
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -175,6 +178,7 @@ def caused(error: Exception, cause: BaseException) -> Exception:
         ),
         (caused(httpx.ConnectError("all failed"), OSError()), "ConnectError: all failed"),
         (caused(httpx.ReadError(""), ConnectionResetError(104, "reset")), "ReadError: reset"),
+        (caused(RAISED_AGAIN, caused(ValueError(), RAISED_AGAIN)), "ReadError: x"),
         (httpx.ConnectTimeout(""), "ConnectTimeout"),
         (httpx.ProxyError("407\r\nX"), r"ProxyError: 407\r\nX"),
     ],
