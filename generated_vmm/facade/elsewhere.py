@@ -56,6 +56,8 @@ MACHINE: Final = {
     "shutdown kill terminate": "machine.stop(grace=...)",
     "status is_running": "machine.state()",
     "destroy remove": "machine.delete()",
+    "snapshots": "machines.snapshots()",
+    "restore revert": 'machine.snapshot("name").restore("name of the copy")',
     "config configuration": "machine.definition.configuration",
     "drive network_interface action": "machine.client.{}",
 }

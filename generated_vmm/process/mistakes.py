@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
-from generated_vmm.facade.values import mistake_in_body
+from generated_vmm.facade.values import fields_in, mistake_in_body
 from generated_vmm.misuse import warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
@@ -27,6 +26,8 @@ _READ = (*_DISKS, "/network-interfaces/", "/boot-source", "/actions")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
 _PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
+# Another thread may look at a disk while this one forks.
+os.register_at_fork(after_in_child=lambda: globals().update(_TURN=threading.Lock()))
 
 
 def tell(call: Operation[object], mistake: str) -> None:
@@ -39,8 +40,7 @@ def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
     """Remembers a call, if it was accepted; warns of a tap that the monitor has made for it."""
     if call.method == "GET" or status >= 300:
         return
-    body = _body_of(call, owner)
-    _ACCEPTED.setdefault(owner, {})[call.path] = body
+    body = _ACCEPTED.setdefault(owner, {})[call.path] = _body_of(call, owner)
     tap = str(body.get("host_dev_name", ""))
     if "netns" not in owner.place.settings and _is_made(tap):
         tell(call, f"there was no tap {tap!r}: the monitor has made one, which leads nowhere")
@@ -133,7 +133,7 @@ def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:
 
 def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:
     """The fields of a call that may be wrong, with those of a disk that it leaves as they are."""
-    body = json.loads(call.body) if call.body and call.path.startswith(_READ) else {}
+    body = fields_in(call.body) if call.body and call.path.startswith(_READ) else {}
     if call.method != "PATCH" or not call.path.startswith(_DISKS):
         return body
     known = _ACCEPTED.get(owner, {}).get(call.path)

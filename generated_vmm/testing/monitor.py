@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast
 
-from generated_vmm.misuse import require_list
+from generated_vmm.misuse import Word, require_list
 from generated_vmm.testing.description import CURRENT, Description, Json
 from generated_vmm.testing.guest import SimulatedGuest
 from generated_vmm.testing.http import Answer, Request
-from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions
+from generated_vmm.testing.machine import PAYLOAD_LIMIT, Machine, MonitorOptions, Phase
 from generated_vmm.testing.operations import answer
 from generated_vmm.testing.outlets import Outlets
 from generated_vmm.testing.server import ApiServer, Faults
@@ -96,7 +96,8 @@ class SimulatedMonitor:
     @property
     def state(self) -> str:
         """`Not started`, `Running` or `Paused`, as in `GET /`."""
-        return self.machine.phase.value
+        found: str = Word.of(tuple(phase.value for phase in Phase), self.machine.phase.value)
+        return found
 
     @property
     def exit_code(self) -> int | None:

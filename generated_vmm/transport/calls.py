@@ -45,7 +45,8 @@ NOTES = {
     "Tap(...) makes one, and `ip link` shows those that there are",
     "Address already in use": "a socket at {} is in use, or left by a monitor that has ended: "
     "remove it then",
-    "is not initialized": "call mmds.config.set(network_interfaces=[...]) before the start",
+    "is not initialized": "call mmds.config.set(...) before the start, then mmds.set(...)",
+    "unavailable while running": "call pause() before, and resume() afterwards",
     "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
     "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib, in MiB",
     "Snapshot size exceeds": "is the memory in snapshot_path, and the state in mem_backend?",

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
     (lambda vm: vm.network_interface("a").set(host_dev_name="tpa0"), NO_TAP),
     (
         lambda vm: (vm.boot(sys.executable), unchecked(vm.mmds.set)({})),
-        "call mmds.config.set(network_interfaces=[...]) before the start",
+        "call mmds.config.set(...) before the start, then mmds.set(...)",
     ),
     (
         lambda vm: vm.vsock.set(guest_cid=3, uds_path=vm._sender.settings.socket_path),
@@ -119,6 +120,13 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
     (
         lambda vm: (vm.boot(sys.executable), vm.pmem("data").set(path_on_host="/data")),
         "set devices before the start, or start the monitor with enable_pci",
+    ),
+    (
+        lambda vm: (
+            vm.boot(sys.executable),
+            vm.snapshot.create(snapshot_path="a", mem_file_path="b"),
+        ),
+        "call pause() before, and resume() afterwards",
     ),
 ]
 
@@ -167,6 +175,8 @@ def test_a_machine_whose_guest_has_halted(tmp_path: Path) -> None:
 VALUES: list[tuple[Callable[[Any], object], str]] = [
     (lambda vm: vm.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024), "=524288 is more th"),
     (lambda vm: limit(vm, {"bandwidth": {"size": 10, "refill_time": 1}}), "10 is too few"),
+    (lambda vm: vm.network_interface("eth0").update(tx_rate_limiter=None), "it changes nothing: N"),
+    (lambda vm: vm.drive("a").update(rate_limiter={}), "it changes nothing: None is not sent"),
     (lambda vm: interface(vm, guest_mac="A3:00:00:00:00:01"), "guest_mac=A3:.* is a group's"),
 ]
 
@@ -185,8 +195,9 @@ def test_values_that_a_monitor_accepts(
     simulated: Monitor, call: Callable[[VmmClient], object], told: str, is_plain: bool
 ) -> None:
     vm = VmmClient(simulated.socket_path) if is_plain else simulated.client
-    limit(vm, {"bandwidth": {"size": 10 * 2**20, "refill_time": 1}})
-    with pytest.warns(RuntimeWarning, match=told) as caught:
+    for size in (10 * 2**20, 0):
+        limit(vm, {"bandwidth": {"size": size, "refill_time": 1}})
+    with pytest.warns(RuntimeWarning, match=told) as caught, suppress(VmmApiError):
         call(vm)
     assert [warning.filename for warning in caught] == [__file__]
 
@@ -272,6 +283,11 @@ async def test_a_disk_that_does_not_respond_holds_nobody_up(
         assert [drive.drive_id for drive in shown.drives or []] == ["b"]
         assert [steps.get(), steps.get(), steps.empty()] == [9, 5.0, True]
         returned.set()
+
+
+def test_a_fork_in_the_middle_of_a_look() -> None:
+    with mistakes._TURN:
+        assert forked(lambda: mistakes._TURN.acquire(timeout=0)).result()
 
 
 def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:

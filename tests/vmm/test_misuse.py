@@ -116,6 +116,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
 WARNED: list[tuple[Callable[[], object], str]] = [
     (lambda: info().state == "running", "'running' never .* 'Not started', 'Paused', 'Running'"),
     (lambda: info().state in ("exited", 1), "'exited' never equals this value"),
+    (lambda: simulated().state == "not started", "'not started' never equals this value"),
     (lambda: vm().with_options(timeout=5000), "timeout is in seconds: 5000 are 1.4 hours"),
     (lambda: any_of(Monitor)(grace=5000), "grace is in seconds: 5000 are"),
     (lambda: Options(snapshot_timeout=5000), "snapshot_timeout is in seconds: 5000"),

@@ -90,6 +90,7 @@ SHORTHANDS: dict[str, tuple[Callable[[VmmClient], object], str, object]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*it changes nothing:RuntimeWarning")
 @pytest.mark.parametrize(("call", "line", "body"), SHORTHANDS.values(), ids=SHORTHANDS)
 def test_a_shorthand_sends_what_it_stands_for(
     run: Run,

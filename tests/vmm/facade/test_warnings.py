@@ -16,7 +16,7 @@ from tests.vmm.scripted import NO_CONTENT, Wire, answer
 DEPRECATED = b"HTTP/1.1 204 \r\nConnection: keep-alive\r\nDeprecation: true\r\n\r\n"
 CALLS: dict[str, Callable[[VmmClient], object]] = {
     "a resource": lambda vm: vm.vsock.set(guest_cid=3, uds_path="/v", vsock_id="v"),
-    "a resource with an id": lambda vm: vm.drive("d").update(),
+    "a resource with an id": lambda vm: vm.drive("d").update(path_on_host="/d"),
     "the client": lambda vm: vm.pause(),
     "a shorthand": lambda vm: vm.action("InstanceStart"),
 }
@@ -38,7 +38,7 @@ async def test_the_warning_points_at_the_awaited_call(serve: Serve, socket_path:
     serve(lambda wire: wire.answer_all(DEPRECATED))
     async with AsyncVmmClient(socket_path) as vm:
         with pytest.warns(VmmDeprecationWarning) as caught:
-            await vm.drive("d").update()
+            await vm.drive("d").update(path_on_host="/d")
     (warning,) = caught
     assert warning.filename == __file__
     assert "await vm.drive" in linecache.getline(__file__, warning.lineno)
