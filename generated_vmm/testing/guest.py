@@ -33,16 +33,28 @@ class SimulatedGuest:
     It can be set up before the microVM starts and changed at any time, from any thread.
     """
 
-    __slots__ = ("_agent", "_messages", "_services", "balloon_statistics", "boot_seconds")
+    __slots__ = ("_agent", "_messages", "_seconds", "_services", "balloon_statistics")
 
     def __init__(self) -> None:
         self._services: dict[int, Serve] = {}
         self._agent: HostAgent | None = None
-        self.boot_seconds: float | None = 0.1
-        """Seconds from the guest's start until its drivers are up; None: until `finish_boot`."""
+        self._seconds: float | None = 0.1
         self._messages: Sequence[str] = ()
         self.balloon_statistics: Mapping[str, int] = {}
         """Optional members of GET /balloon/statistics, such as `free_memory`: bytes or counts."""
+
+    @property
+    def boot_seconds(self) -> float | None:
+        """Seconds from the guest's start until its drivers are up; None: until `finish_boot`.
+
+        Raises ValueError.
+        """
+        return self._seconds
+
+    @boot_seconds.setter
+    def boot_seconds(self, seconds: float | None) -> None:
+        require_kind("boot_seconds", seconds, "a number of seconds, or None", int, float)
+        self._seconds = seconds
 
     @property
     def boot_messages(self) -> Sequence[str]:

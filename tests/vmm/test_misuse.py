@@ -84,6 +84,11 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: vm().boot(Path("~/kernel")), ValueError, "it is '~/kernel', and nothing replaces"),
     (lambda: simulated(host_devices="tap0"), TypeError, r"names: host_devices=\['tap0'\]"),
     (lambda: simulated().guest.listen("52"), ValueError, "port is '52'; it must be a number"),
+    (
+        lambda: setattr(simulated().guest, "boot_seconds", "0"),
+        ValueError,
+        "boot_seconds is '0'; it",
+    ),
     (lambda: simulated().faults.delay_next("1"), ValueError, "seconds is '1'; it must be a number"),
     (lambda: simulated().faults.refuse_next("a", status="4"), ValueError, "status is '4'; it must"),
     (lambda: any_of(VmmClient)("/s", max_body_bytes="1M"), ValueError, "must be a number of bytes"),
