@@ -99,11 +99,6 @@ class TTLCache(Generic[Key, Value]):
         entry = self._entries.get(key)
         return None if entry is None or self._clock.read() >= entry[0] else entry[1]
 
-    def expires_at(self, key: Key) -> int:
-        """The second at which the entry expires; 0 without an entry."""
-        entry = self._entries.get(key)
-        return 0 if entry is None else entry[0]
-
     def set(self, key: Key, value: Value, *, expires_at: int) -> None:
         """Store `value` until the second `expires_at`; it replaces an earlier value."""
         with self._writing:
@@ -143,6 +138,8 @@ class TTLCache(Generic[Key, Value]):
     def _pop_heap(self) -> bool:
         """Pop the first item of the heap and remove its entry; False if the item was outdated."""
         expires_at, _, key = heappop(self._heap)
-        if self.expires_at(key) != expires_at:
+        entry = self._entries.get(key)
+        if entry is None or entry[0] != expires_at:
             return False
-        return self._entries.pop(key, None) is not None
+        del self._entries[key]
+        return True

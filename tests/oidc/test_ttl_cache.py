@@ -17,7 +17,6 @@ def test_the_present_expiry_counts() -> None:
     for value, (longer, shorter) in enumerate([(1010, 1100), (1100, 1010)]):
         cache.set("longer", value, expires_at=longer)
         cache.set("shorter", value, expires_at=shorter)
-    assert (cache.expires_at("longer"), cache.expires_at("missing")) == (1100, 0)
     time.now = 1050
     cache.remove_expired(9)
     assert (cache.get("longer"), cache.get("shorter"), len(cache)) == (1, None, 1)
