@@ -227,8 +227,7 @@ class GuestApp:
         token, proofs = partial(self._token, api, live), self._accesses.grants.proofs
         # The route has judged its URL.
         auth = api.route.auth or auth_of(token, MIN_VALIDITY, proofs, is_insecure_allowed=True)
-        async with api.answer(request, auth) as answer:
-            await call.pass_on(answer, limits.answer_bytes)
+        await api.send(request, auth, partial(call.pass_on, most=limits.answer_bytes))
 
     async def _judge(self) -> Judged:
         self._known = await self._accesses.judge(self._access, self._known)

@@ -7,8 +7,8 @@ import posixpath
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, TypeAlias
@@ -58,6 +58,7 @@ _CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ ((?:/[^/*]*(?:\*[^/*]*)?)*
 in a segment has one end there, so no path is tried in each of its divisions.
 """
 
+Take: TypeAlias = Callable[[httpx.Response], Awaitable[None]]
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -238,11 +239,8 @@ class Api(httpx.AsyncHTTPTransport):
             network_backend=CheckedNetwork(route),
         )
 
-    @asynccontextmanager
-    async def answer(
-        self, request: httpx.Request, auth: httpx.Auth
-    ) -> AsyncIterator[httpx.Response]:
-        """The answer, whose body can be read within the block; raises Refused and httpx.HTTPError.
+    async def send(self, request: httpx.Request, auth: httpx.Auth, take: Take) -> None:
+        """Have the answer taken, whose body can be read then; raises Refused and httpx.HTTPError.
 
         There is no client around the connections: it would follow redirects, keep the API's
         cookies, and write the query into its log.
@@ -255,8 +253,7 @@ class Api(httpx.AsyncHTTPTransport):
                     try:
                         request = await flow.asend(answer)
                     except StopAsyncIteration:
-                        yield answer
-                        return
+                        return await take(answer)
 
 
 def _invalid(explanation: str) -> ConfigurationError:
