@@ -80,11 +80,11 @@ def test_sessions_in_cookies_are_refused_with_a_sentence() -> None:
     assert caught.value.code is Code.CONFIGURATION_STORE_MISSING
 
 
-@pytest.mark.parametrize("routes", [[], ["calender.internal"], NAME])
-async def test_what_nobody_can_give_is_refused(routes: list[str]) -> None:
+async def test_what_nobody_can_give_is_refused() -> None:
     async with rigged() as rig:
-        with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
-            await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
+        for routes in ([], ["calender.internal"], NAME):
+            with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
+                await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
 
 
 WRONG_ROUTES: list[Given] = [

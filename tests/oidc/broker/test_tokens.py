@@ -2,9 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -46,17 +46,11 @@ async def test_a_call_reads_the_store_once_and_waits_for_no_write(
     monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
     async with rigged() as rig:
         await rig.guest.get()
-        store, reads = store_of(rig), list[object]()
-        read = store.read
-
-        async def noted(keys: Sequence[str], /) -> Any:
-            reads.append(keys)
-            return await read(keys)
-
-        monkeypatch.setattr(store, "read", noted)
+        store, read = store_of(rig), AsyncMock(wraps=store_of(rig).read)
+        monkeypatch.setattr(store, "read", read)
         monkeypatch.setattr(store, "swap", None)
         assert (await rig.guest.get()).status_code == 200
-        assert len(reads) == 1
+        assert read.await_count == 1
         monkeypatch.undo()
 
 
