@@ -123,10 +123,9 @@ class Tap(AsyncBlock, Block):
         self.gateway = host if gateway is None else self._gateway_of(gateway)
         self._bridge, self._nat, self._uid, self._namespace = bridge, nat, uid, namespace
         self._connection: socket.socket | None = None
-        for each in [each for each in list(_TAPS) if each._is_there]:
-            other = each.address if each._namespace is namespace else None
-            if other and self.address and other.network.overlaps(self.address.network):
-                warn_caller(f"{each.name} has {each.address} already: packets go to one tap")
+        for tap in [tap for tap in list(_TAPS) if tap._is_there and tap._namespace is namespace]:
+            if self.address and tap.address and tap.address.network.overlaps(self.address.network):
+                warn_caller(f"{tap.name} has {tap.address} already: packets go to one tap")
         _TAPS.add(self)
         self._removing = threading.Lock()  # two threads may remove it, no signal handler does
 

@@ -165,8 +165,8 @@ class CallSettings:
     def value_of(self, operation: Operation[Answer], answer: HttpAnswer) -> Answer:
         """The value in a response; raises VmmApiError and VmmProtocolError."""
         if DEPRECATED in answer.headers:
-            what = "the monitor says that this call uses something deprecated"
-            warn_caller(f"{operation}: {what}", VmmDeprecationWarning)
+            what = f"{operation}: the monitor says that this call uses something deprecated"
+            warn_caller(what, VmmDeprecationWarning)
         if not 200 <= answer.status_code < 300:
             fault = fault_message_in(answer.content)
             error = VmmApiError(answer.status_code, fault, operation)

@@ -382,7 +382,7 @@ def test_a_path_that_no_file_can_have_is_refused_by_the_monitor(simulated: Monit
 
 
 def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
-    told = r"it wrote nothing: does boot_args have console=ttyS0\?$"
+    told = r"it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set\?$"
     with Monitor(KIND) as silent:
         silent.client.boot(sys.executable)
         with pytest.raises(VmmTimeoutError, match=told):

@@ -33,6 +33,7 @@ from generated_vmm.transport.calls import deadline_after
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
+NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
 
 
 class AsyncFollowed(BroadcastLog[Item]):
@@ -108,7 +109,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
         owner = self.owner and self.owner()
         if owner and await is_paused(owner):
             return ": it is paused, and monitor.client.resume() resumes it"
-        return "" if self.position else "; it wrote nothing: does boot_args have console=ttyS0?"
+        return "" if self.position else NOTHING
 
     async def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.

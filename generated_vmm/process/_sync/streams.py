@@ -34,6 +34,7 @@ from generated_vmm.transport.calls import deadline_after
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
+NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
 
 
 class Followed(BroadcastLog[Item]):
@@ -107,7 +108,7 @@ class Serial(Followed[Piece], Console):
         owner = self.owner and self.owner()
         if owner and is_paused(owner):
             return ": it is paused, and monitor.client.resume() resumes it"
-        return "" if self.position else "; it wrote nothing: does boot_args have console=ttyS0?"
+        return "" if self.position else NOTHING
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.

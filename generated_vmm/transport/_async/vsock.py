@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from generated_vmm.concurrency._async import Stream, sleep, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmProtocolError, VmmTimeoutError
+from generated_vmm.misuse import require_kind
 from generated_vmm.transport._async.unix import receive, send
 from generated_vmm.transport.calls import CallFailed, deadline_after, require_seconds
 from generated_vmm.transport.connection import FULL_QUEUE_PAUSE, Connection, connect_to
@@ -37,8 +38,7 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
     `VmmConnectionError` for a path that no socket can have, and ValueError for an invalid port or
     timeout.
     """
-    if not isinstance(port, int):
-        raise TypeError(f"port is a number, not {type(port).__name__}")
+    require_kind("port", port, "a number", int)
     if not 0 <= port <= HIGHEST_PORT:
         raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
     require_seconds(seconds)
