@@ -176,7 +176,6 @@ async def test_anything_else_ends_nothing(
     [
         (TENANT, f"https://op.test/{TENANT}/v2.0", True),
         (TENANT, f"https://op.test/{OTHER_TENANT}/v2.0", False),
-        (TENANT, "https://op.test/common/v2.0", False),
         (TENANT, f"https://op.test/{TENANT}", False),
         (TENANT, f"https://op.test/{TENANT.upper()}/v2.0", False),
         ("*", f"https://op.test/{TENANT}/v2.0", True),

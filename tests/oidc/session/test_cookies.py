@@ -192,3 +192,4 @@ def test_the_budget_is_exact() -> None:
 def test_what_a_transaction_has_not_takes_no_room() -> None:
     (change,) = TRANSACTIONS.begun(a_transaction(), {})
     assert b"null" not in SEALER.open(change.value or "", name=change.name)
+    assert str(change.value) not in repr(change)
