@@ -22,19 +22,19 @@ from generated_vmm.process import (
     MonitorExited,
     MonitorStartError,
     place,
+    taking,
 )
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.folders import known_folders
-from generated_vmm.process.keeper.keeper import Goal, Keeper
-from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper.record import Order, Record
+from generated_vmm.process.keeper.keeper import Goal
 from tests.vmm.process.conftest import (
     PATIENCE,
     STARTS_ONE,
     WAITS,
     Call,
     Do,
+    Keep,
     Make,
     Watch,
     both_halves,
@@ -42,15 +42,6 @@ from tests.vmm.process.conftest import (
 )
 from tests.vmm.process.kernel import descriptors
 
-ORDER = Order(
-    Record("/vm", None, {}, jailed=False),
-    user=(0, 0),
-    argv=[],
-    env={},
-    cwd="/",
-    detached=True,
-    socket=("", "api.socket"),
-)
 WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 UNREADABLE = [b"hello", b"\xff\xfe", b"\0", b"\0stop", b"x" * 60_000]
 Attach = Callable[[Path], Monitor]
@@ -194,10 +185,10 @@ def test_a_keeper_ignores_what_it_cannot_read_of_its_owner(
     assert keeper.wait(PATIENCE)
 
 
-def test_an_owner_whose_connection_breaks_is_lost() -> None:
+def test_an_owner_whose_connection_breaks_is_lost(keep: Keep) -> None:
     """A keeper cannot read the descriptors of a message if there are too many."""
     ours, theirs = messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = keep(theirs)
     keeper.owner.goal = Goal.UP
     messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
@@ -272,7 +263,7 @@ def test_one_without_its_record_or_socket_is_not_taken_up(
     do(monitor.detach())
     keeper = watch(keeper_of(monitor.pid))
     (folder / "vm" / name).unlink()
-    monkeypatch.setattr(place, "visit", partial(messages.visit, seconds=0.1))
+    monkeypatch.setattr(place, "visit", partial(taking.visit, seconds=0.1))
     with pytest.raises(MonitorError, match=reason):
         do(type(monitor).attach(folder / "vm"))
     os.kill(monitor.pid, signal.SIGKILL)
@@ -280,7 +271,9 @@ def test_one_without_its_record_or_socket_is_not_taken_up(
     assert str(look(str(folder / "vm"), clean=True)).startswith("removed")
 
 
-def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_without_an_owner_wakes_up_to_look(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited: list[float | None] = []
 
     class Poll:
@@ -291,7 +284,7 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPa
             return []
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = keep(theirs)
     monkeypatch.setattr(select, "poll", Poll)
     monkeypatch.setattr(keeper.folder, "is_gone", lambda: False)
     keeper._wait_for_news()
@@ -302,11 +295,12 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
+    keep: Keep,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = keep(theirs)
     keeper.owner.goal = Goal.UP
     send = messages.send
     monkeypatch.setattr(
@@ -318,10 +312,10 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     assert keeper.record.ended == -signal.SIGKILL
 
 
-def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> None:
+def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor(keep: Keep) -> None:
     """The owner ends, and a visitor comes, between two looks of the keeper."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = keep(theirs)
     keeper.owner.goal = Goal.UP
     ours.close()
     messages.send(guest, "ask")
@@ -332,10 +326,10 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> 
     assert answer[0][0] == "detached"
 
 
-def test_a_keeper_that_is_about_to_end_is_nobodys() -> None:
+def test_a_keeper_that_is_about_to_end_is_nobodys(keep: Keep) -> None:
     """Its owner has died in the middle of a start."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = keep(theirs)
     keeper.owner._lose_owner()
     messages.send(guest, "attach", given=[ours.fileno()])
     keeper._answer(asked)
@@ -408,7 +402,9 @@ def test_what_is_written_down_is_for_its_owner_and_has_no_environment(
 ) -> None:
     start(directory=folder, detached=True, env={**os.environ, "TOKEN": "not-for-files"})
     path = folder / "monitor.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (path, folder / "keeper.socket")} == {
+        0o600
+    }
     assert "not-for-files" not in path.read_text()
 
 
