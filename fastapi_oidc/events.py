@@ -126,7 +126,7 @@ class Announcer:
 
         The default is that of a `max_age`: a login takes about as long.
         """
-        if seconds and seconds < usual:
+        if seconds and seconds < usual and seconds % 300:  # whole five minutes are meant
             more = f"As many minutes are {60 * seconds} seconds, as many days {86_400 * seconds}"
             self.advise(setting, f"{seconds} seconds. {more}")
         elif seconds and seconds > 14 * 86_400 and seconds % 86_400:

@@ -13,10 +13,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from inspect import unwrap
+from types import CodeType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match
 
@@ -25,7 +28,7 @@ from fastapi_oidc.settings.rules import guessable, unencrypted
 from fastapi_oidc.web.api_tools import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
-from fastapi_oidc.web.guards import FromAPI, Guard, scopes_in
+from fastapi_oidc.web.guards import FromAPI, scopes_in
 from fastapi_oidc.web.misuse import refuses
 from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
@@ -40,6 +43,9 @@ _WISHES: Final = {
     "hd": "compare the claim `hd`, in resolve_identity or a guard",
 }
 """Parameters of logins that are taken for requirements, and what requires it."""
+
+_LIMITS: Final = frozenset(("scope", "roles", "claims", "HTTP_403_FORBIDDEN", 403))
+"""What stands in code that requires something of a token."""
 
 
 def report(
@@ -94,7 +100,9 @@ def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     reads_acr = any(each.acr_values for each in engine.step_ups)
     reads_claims = application.resolve_identity is not standard_identity
     for name, remedy in _WISHES.items():
-        if name in given and not (reads_acr if name == "acr_values" else reads_claims):
+        # IdentityServer has hints like idp:google among its acr_values.
+        is_wish = name in given and not given[name].startswith(("idp:", "tenant:"))
+        if is_wish and not (reads_acr if name == "acr_values" else reads_claims):
             text = f"it asks the provider, and requires nothing of who signs in: {remedy}"
             party.announcer.advise(f"{name} in extra_params", text)
 
@@ -110,7 +118,7 @@ def _report_scope_free(api: Any, endpoints: Sequence[Endpoint]) -> None:
     changing = [
         f"{method} {each.path}"
         for each in free
-        if not any(map(_limits_tokens, each.calls))
+        if not any(map(_limits_tokens, each.dependants))
         for method in sorted(each.methods - SAFE_METHODS)
     ]
     if changing and (len(free) < len(own) or len(api.scopes) > 1):
@@ -122,10 +130,13 @@ def _report_scope_free(api: Any, endpoints: Sequence[Endpoint]) -> None:
         )
 
 
-def _limits_tokens(call: object) -> bool:
-    """Whether it requires something of a token, or seems to read its scope."""
-    names = getattr(getattr(call, "__code__", None), "co_names", ())
-    return isinstance(call, Guard) or "scope" in names
+def _limits_tokens(dependant: Dependant) -> bool:
+    """Whether it requires something of a token, or seems to: code in a class is not read."""
+    call: Any = dependant.call
+    code = getattr(unwrap(call), "__code__", None)
+    if isinstance(code, CodeType):
+        return not _LIMITS.isdisjoint((*code.co_names, *code.co_consts))
+    return any(isinstance(each.call, FromAPI) for each in dependant.dependencies)
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:

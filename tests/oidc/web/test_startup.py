@@ -1,5 +1,6 @@
 """What is missing is told when the application starts, in three lines."""
 
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -223,9 +224,9 @@ def test_a_duration_that_may_be_in_another_unit_is_told(
     setting: str, least: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_world(settings={setting: least}).oidc.require_recent(60)
-    make_world(settings={"max_age": 0, "session_lifetime": 30 * 86_400}).oidc.api(
-        "https://app.test/api"
-    ).require(max_age=60)
+    for seconds in (900, 30 * 86_400):
+        oidc = make_world(settings={"max_age": 0, "session_lifetime": seconds}).oidc
+        oidc.api("https://app.test/api").require(max_age=60)
     assert caplog.messages == []
     oidc = make_world(settings={setting: least - 1}).oidc
     oidc.require_recent(5)
@@ -259,6 +260,7 @@ async def test_a_parameter_that_asks_is_told_to_require_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked = {"acr_values": "mfa", "hd": "example.com", "ui_locales": "de"}
+    await start(make_world(settings={"extra_params": {"acr_values": "idp:google"}}).app)
     world = make_world(settings={"extra_params": asked}, **callbacks)
     guards = [world.oidc.require_acr(*acr)] if acr else []
     await start(world.app)
@@ -267,13 +269,17 @@ async def test_a_parameter_that_asks_is_told_to_require_nothing(
     )
 
 
-def looking(api: API[Any]) -> Any:
+def decorated(function: Any) -> Any:
+    return wraps(function)(lambda **given: function(**given))
+
+
+def looking(api: API[Any], outer: Any) -> Any:
     token_of: Any = Depends(api.require())
 
     def look(token: AccessToken = token_of) -> None:
         assert "write" in token.scope
 
-    return look
+    return Depends(outer(look))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +291,8 @@ def looking(api: API[Any]) -> Any:
         ("read write", "read", "GET", lambda api: Depends(api.require_user), False),
         ("", "read", "PUT", lambda api: Security(api.require_user, scopes=["a"]), False),
         ("", "read", "PUT", lambda api: Depends(api.require(role="admin")), False),
-        ("read write", "read", "PATCH", lambda api: Depends(looking(api)), False),
+        ("read write", "read", "PATCH", lambda api: looking(api, partial), False),
+        ("read write", "read", "PUT", lambda api: looking(api, decorated), False),
     ],
 )
 async def test_what_any_token_may_change_is_told_where_scopes_are_told_apart(
