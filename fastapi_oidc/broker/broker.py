@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from html import escape
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Depends, Request
@@ -28,6 +28,11 @@ from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.misuse import Awaited, require_kind
 from fastapi_oidc.web.pages import document
+
+_NOBODY_APPROVES: Final = (
+    "Nobody can approve the calls of the broker's routes, because the application has no page for "
+    "it.\nAdd the line: app.include_router(broker.router)"
+)
 
 
 class Broker(Awaited):
@@ -53,6 +58,8 @@ class Broker(Awaited):
         self.limits, self.routes = limits or Limits(), dict(routes)
         for route in self.routes.values():
             require_kind("each of the routes of a Broker", route, Route)
+            if route.approve:
+                oidc.runtime.engine.needed["broker_approval"] = _NOBODY_APPROVES
             api = oidc.runtime.party.api(route.target)
             if route.actor is not None:
                 require_exchange(api)
@@ -69,6 +76,8 @@ class Broker(Awaited):
         `withdraw`; it replaces what the person gave this machine before. Raises Refused
         (broker.taken) while another person's access of this machine lasts, and SessionError.
         """
+        require_kind("session of broker.give", session, OIDCSession)
+        require_kind("until of broker.give", until, timedelta)
         if not routes or not set(routes) <= self.routes.keys():
             raise misconfigured(f"routes of broker.give are some of {[*self.routes]}")
         asked = Access(
@@ -138,7 +147,7 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: i
     router = APIRouter(include_in_schema=False)
     recently = Depends(oidc.require_recent(recent_seconds))
 
-    @router.get("/approvals/{id}")
+    @router.get("/approvals/{id}", name="broker_approval")
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
         csrf = f'<input type="hidden" name="{CSRF_FIELD}" value="{oidc.csrf_token(session)}">'

@@ -9,13 +9,15 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 import httpcore
 import httpx
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.broker.access import Access, Refused
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
@@ -74,7 +76,10 @@ of IPv6 (RFC 3056 and 4380), and addresses of documentation (RFC 9637).
 """
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
+_CHECKED: Final = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+
+@dataclass(kw_only=True, eq=False, repr=False, config=_CHECKED)
 class Route:
     """An API at `url`, and the calls of it that a guest may make.
 
@@ -87,7 +92,8 @@ class Route:
     `actor` returns the actor token of a machine for a token exchange (RFC 8693 4.1).
 
     `url` begins with https, unless it is on this host or `networks` are given. A name is called at
-    public addresses and those in `networks` (as "10.0.0.0/8"). Raises ConfigurationError.
+    public addresses and those in `networks` (as "10.0.0.0/8"). Raises ConfigurationError, and
+    pydantic's ValidationError for a value of another type.
     """
 
     url: str = field(kw_only=False)

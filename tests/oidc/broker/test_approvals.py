@@ -14,6 +14,7 @@ from fastapi_oidc.testing import sign_in
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import Rig, rigged
 from tests.oidc.flows.steps import until
+from tests.oidc.web.test_startup import start
 
 BODY = b'{"title": "Lunch </pre><script>alert(1)</script> \xe2\x80\xae \xd1\x81\xd7\x90"}'
 JSON = {"Content-Type": "application/json"}
@@ -190,3 +191,13 @@ async def test_a_session_that_ends_after_the_decision_sends_nothing(
         assert await decided(rig, approval.id, page) == 200
         assert (await call).text.startswith("broker.signed_out")
         assert [request.method for request in rig.api.received] == ["GET"]
+
+
+async def test_an_application_without_the_page_is_told_at_its_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with rigged(approve=["POST /events"]) as rig:
+        await start(rig.world.app)
+        rig.world.app.include_router(rig.broker.router)
+        await start(rig.world.app)
+        assert caplog.text.count("Add the line: app.include_router(broker.router)") == 1

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from fastapi_oidc import Code, ConfigurationError
 from fastapi_oidc.broker import Broker, Refused, Route
@@ -85,6 +86,10 @@ async def test_what_nobody_can_give_is_refused() -> None:
         for routes in ([], ["calender.internal"], NAME):
             with pytest.raises(ConfigurationError, match=r"routes of broker.give are some of"):
                 await rig.broker.give(rig.session, to="m2", routes=routes, until=TWO_HOURS)
+        for wrong in ({"session": rig.access}, {"until": 7200}):
+            given: Given = {"session": rig.session, "until": TWO_HOURS} | wrong
+            with pytest.raises(TypeError, match=rf"{next(iter(wrong))} of broker.give must be"):
+                await rig.broker.give(to="m2", routes=[NAME], **given)
 
 
 WRONG_ROUTES: list[Given] = [
@@ -94,7 +99,6 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://"},
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
-    {"allow": "GET /events"},
     {"approve": ["GET /as"]},
     {"resource": None},
     {"own_token": True},
@@ -107,6 +111,9 @@ def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
     Route(**right)
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         Route(**right | wrong)
+    for name, value in (("allow", "GET /a"), ("headers", "X-A"), ("own_tokens", True)):
+        with pytest.raises(ValidationError, match=f"Route\n{name}\n"):
+            Route(**right | {name: value})
 
 
 def test_an_api_that_sessions_get_no_tokens_for_is_refused() -> None:
