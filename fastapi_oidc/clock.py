@@ -124,7 +124,7 @@ class TTLCache(Generic[Key, Value]):
 
     def remove_expired(self, limit: int) -> None:
         """Remove up to `limit` expired entries."""
-        now = self._clock.now()
+        now = self._clock.read()
         with self._writing:
             for _ in range(limit):
                 if not self._heap or now < self._heap[0][0]:

@@ -16,9 +16,9 @@ from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.sessions import ENDED_CODES, Over, Sessions
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, TransactionCookies

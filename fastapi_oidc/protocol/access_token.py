@@ -10,6 +10,7 @@ from typing import Final, cast
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import (
+    TrustedIssuer,
     audience_of,
     optional_string,
     refuse_early,
@@ -19,7 +20,6 @@ from fastapi_oidc.protocol.claims import (
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import JSON, Claims
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 
 # An element of the list: a scheme, a parameter, or a scheme with its first parameter. Quoted text

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.claims import (
+    TrustedIssuer,
     optional_name,
     optional_numeric_date,
     optional_string,
@@ -17,7 +18,6 @@ from fastapi_oidc.protocol.claims import (
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import Claims, encode_base64url, is_same
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.refusal import shown
 

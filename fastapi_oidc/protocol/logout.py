@@ -9,6 +9,7 @@ from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.authorization import Parameters
 from fastapi_oidc.protocol.claims import (
+    TrustedIssuer,
     optional_name,
     require_audience,
     require_issued,
@@ -17,7 +18,6 @@ from fastapi_oidc.protocol.claims import (
     require_subject,
 )
 from fastapi_oidc.protocol.encoding import Claims
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import with_query, written
 

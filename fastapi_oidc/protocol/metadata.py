@@ -7,7 +7,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ProviderError, misconfigured
-from fastapi_oidc.protocol.issuer import PLACEHOLDER, TrustedIssuer
+from fastapi_oidc.protocol.claims import PLACEHOLDER, TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import URLFault, fault_of_url, require_url
 

@@ -94,7 +94,10 @@ def require_no_refusal(answer: OPResponse) -> None:
     """
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return
-    document = answer.document_or_none() if _may_be_error(answer) else None
+    is_ok = answer.status == HTTPStatus.OK
+    # Most responses are tokens, which should be parsed only once.
+    may_be_error = b'"error"' in answer.body if is_ok else answer.status >= 400
+    document = answer.document_or_none() if may_be_error else None
     members = document if isinstance(document, dict) else {}
     error = said if isinstance(said := members.get("error"), str) else None
     if answer.status < 400 and (not error or "access_token" in members):
@@ -104,10 +107,3 @@ def require_no_refusal(answer: OPResponse) -> None:
     if error is None and (answer.status != HTTPStatus.BAD_REQUEST or answer.body):
         raise answer.unreadable_refusal()
     raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
-
-
-def _may_be_error(answer: OPResponse) -> bool:
-    # Most responses are tokens, which should be parsed only once.
-    if answer.status == HTTPStatus.OK:
-        return b'"error"' in answer.body
-    return answer.status >= 400

@@ -14,10 +14,9 @@ from typing import Final
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
 from fastapi_oidc.protocol.authorization import pushed_request_uri
-from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
+from fastapi_oidc.protocol.claims import TrustedIssuer, accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import Claims
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant

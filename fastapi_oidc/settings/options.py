@@ -18,8 +18,8 @@ from pydantic_settings import (
 
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from pydantic import AfterValidator, SecretStr, ValidationInfo
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import require_algorithms
 from fastapi_oidc.protocol.metadata import require_issuer_url
 from fastapi_oidc.protocol.urls import (

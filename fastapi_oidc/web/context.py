@@ -71,7 +71,7 @@ class RequestContext(OwnRequest):
         state[self.name] = _NOBODY
         if self._runtime is None or not has_cookie(self.scope["headers"], self._runtime.cookie):
             return
-        if self.is_excluded:
+        if self._routes.excludes(self.path):
             state[self.name] = Unread(self.name, _EXCLUDED)
             return
         if self.path not in self._routes and self.is_of_trusted_origin(self.scope):

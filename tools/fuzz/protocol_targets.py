@@ -25,7 +25,7 @@ from fastapi_oidc.protocol.authorization import (
     pushed_request_uri,
     response_state,
 )
-from fastapi_oidc.protocol.claims import accept_userinfo
+from fastapi_oidc.protocol.claims import TrustedIssuer, accept_userinfo
 from fastapi_oidc.protocol.dpop import (
     MAX_JTI_LENGTH,
     PROOF_TYPE,
@@ -42,7 +42,6 @@ from fastapi_oidc.protocol.encoding import (
     parse_json_object,
 )
 from fastapi_oidc.protocol.id_token import Expected, accept_id_token
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.keys import (
     ALGORITHMS,
     JsonWebKey,

@@ -10,8 +10,8 @@ from _pytest.mark.structures import ParameterSet
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, OIDCError
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 
 ISSUER = "https://op.test/"
 TRUSTED = TrustedIssuer(ISSUER)

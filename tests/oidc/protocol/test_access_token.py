@@ -12,8 +12,8 @@ from fastapi_oidc.protocol.access_token import (
     accept_access_token,
     accept_introspection,
 )
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,

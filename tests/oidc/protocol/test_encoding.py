@@ -11,6 +11,7 @@ from fastapi_oidc.protocol.authorization import (
     code_challenge,
     pushed_request_uri,
 )
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.encoding import (
     MAX_TOKEN_LENGTH,
     CompactJWS,
@@ -20,7 +21,6 @@ from fastapi_oidc.protocol.encoding import (
     parse_json,
     parse_json_object,
 )
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.refusal import cleaned, refusal, shown, without
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import fault_of_url, same_origin_path

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from tests.oidc.protocol.examples import (
     ABSENT,

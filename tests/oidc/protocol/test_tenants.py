@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.claims import accept_signed_userinfo
+from fastapi_oidc.protocol.claims import TrustedIssuer, accept_signed_userinfo
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
     accept_id_token,
     accept_refreshed_id_token,
 )
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from tests.oidc.protocol.examples import (

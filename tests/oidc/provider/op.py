@@ -8,9 +8,9 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.network import Network

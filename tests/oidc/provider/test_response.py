@@ -8,8 +8,8 @@ import pytest
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.protocol.issuer import TrustedIssuer
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget
