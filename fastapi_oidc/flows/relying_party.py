@@ -211,10 +211,8 @@ class RelyingParty:
         return next((party for party in self.together if party.settings.name == name), None)
 
     def at(self, issuer: str) -> RelyingParty | None:
-        """The first registration at this issuer, shared or not; None without one."""
-        named = (each for each in self.together if each.issuer.has(issuer))
-        shared = (each for each in self.together if each.issuer.url == issuer)
-        return next(named, None) or next(shared, None)
+        """The first registration whose provider issues with this `iss`; None without one."""
+        return next((party for party in self.together if party.issuer.has(issuer)), None)
 
     @property
     def is_one_of_several(self) -> bool:

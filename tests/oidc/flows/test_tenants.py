@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from fastapi_oidc import ConfigurationError
 from fastapi_oidc.testing import DevUser, sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, user
 from tests.oidc.flows.test_continued_sessions import SAME_USER, check, outcome
@@ -37,6 +38,11 @@ async def test_user_of_another_tenant_is_refused() -> None:
     assert answer.json()["code"] == "id_token.issuer"
     [event] = [event for event in world.events if event.name == "login.refused"]
     assert THEIRS in event.explanation
+
+
+async def test_where_every_tenant_is_allowed_a_sub_alone_names_nobody() -> None:
+    with pytest.raises(ConfigurationError, match="pass both"):
+        await of_tenants("*").oidc.revoke(sub="alice")
 
 
 class TestUsersWithTheSameSub:
