@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, SessionError
 from fastapi_oidc.protocol.access_token import MAX_LENGTH, refuses
 from fastapi_oidc.protocol.downstream import (
     DownstreamAPI,
@@ -129,6 +129,8 @@ def token(**changes: Any) -> IssuedToken:
 def test_a_token_comes_back_as_it_was_written() -> None:
     assert IssuedToken.decode(token().encode()) == token()
     assert IssuedToken.decode(token(dpop_key="k").encode()) == token(dpop_key="k")
+    with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
+        IssuedToken.decode(b'{"value": "of another release"}')
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,7 @@ from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.sql import SQLStore, store
-from fastapi_oidc.session.sql.store import (
-    PURGE_PAUSE,
-    PURGED_AT_ONCE,
-    _require_supported,
-    table,
-)
+from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, _require_supported, table
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Stored
 from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one

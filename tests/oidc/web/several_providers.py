@@ -32,13 +32,7 @@ class SeveralProviders:
             yield browser
 
     def new_provider(
-        self,
-        name: str,
-        user: str,
-        routes: str,
-        *,
-        logged_out: str = "",
-        **settings: Any,
+        self, name: str, user: str, routes: str, *, logged_out: str = "", **settings: Any
     ) -> OIDCSettings:
         """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
         client = client_at(

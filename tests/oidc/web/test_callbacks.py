@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc import (
-    ConfigurationError,
-    IdentityContext,
-    StandardIdentity,
-)
+from fastapi_oidc import ConfigurationError, IdentityContext, StandardIdentity
 from fastapi_oidc.web.unawaited import require_takes
 from tests.oidc.world import make_world
 

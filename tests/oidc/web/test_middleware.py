@@ -10,13 +10,7 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
-from fastapi_oidc import (
-    OIDC,
-    OIDCLocals,
-    RequestDataContext,
-    oidc_locals,
-    require_auth,
-)
+from fastapi_oidc import OIDC, OIDCLocals, RequestDataContext, oidc_locals, require_auth
 from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 

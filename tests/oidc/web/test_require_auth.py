@@ -212,14 +212,8 @@ async def test_a_token_or_session_too_much_is_told(
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        (
-            "/health",
-            "exclude: /health is below it, where guards refuse all the same",
-        ),
-        (
-            "/me",
-            "exception_handler: that of 401 is for HTTPException: refusals of this library",
-        ),
+        ("/health", "exclude: /health is below it, where guards refuse all the same"),
+        ("/me", "exception_handler: that of 401 is for HTTPException: refusals of this library"),
     ],
 )
 async def test_a_refusal_that_was_not_meant_is_told(path: str, told: str, caplog: Any) -> None:
