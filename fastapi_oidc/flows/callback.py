@@ -261,8 +261,9 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
                 Code.AUTHORIZATION_TRANSACTION_MISSING, "this login was refused before"
             )
         if row.content:
-            cookies = {party.sessions.names.session: row.content.decode()}
-            live = _require_live(party, await party.sessions.find(cookies))
+            copy = party.sessions.form.open(row.content.decode())
+            found = await party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
+            live = replace(_require_live(party, found), copy=copy)
             return SignedIn(live.session, return_to, silent, replayed=True, live=live)
         await turn.pause()
     try:

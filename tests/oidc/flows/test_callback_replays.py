@@ -18,6 +18,7 @@ from tests.oidc.flows.steps import (
     callback_url,
     copy_of,
     generation,
+    others_have_run,
     returned,
     two_processes,
     user,
@@ -108,6 +109,22 @@ async def test_callback_replayed_later_returns_to_the_session(world: World) -> N
     world.time.advance(3600)
     assert await returned(browser, url) == "/"
     assert world.op.record.calls["token"] == 1
+
+
+async def test_a_step_up_whose_response_was_lost_survives_that_of_another_tab(mode: str) -> None:
+    world, held = make_world(session_store="memory" if mode == "store" else None), Held()
+    browser = await world.signed_in()
+    world.time.advance(120)
+    step_up = "/auth/login?max_age=60&return_to=/me"
+    lost, other = [await callback_url(browser, step_up) for _ in range(2)]
+    world.op.faults.put("token", held)
+    request = begun(copy_of(browser, world).get(lost))
+    await held.gate.until_reached()
+    request.cancel()
+    held.gate.opened.set()
+    await others_have_run(300)
+    assert [await returned(browser, each) for each in (other, lost)] == ["/me", "/me"]
+    assert await generation(browser) == 2
 
 
 @pytest.mark.parametrize("are_two", [False, True], ids=["one process", "two processes"])
