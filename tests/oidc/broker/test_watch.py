@@ -8,13 +8,7 @@ import pytest
 
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Access, Limits, Refused, Use
-from fastapi_oidc.broker.guest import (
-    POLL_SECONDS,
-    REFUSAL_SECONDS,
-    STORE_SECONDS,
-    Call,
-    GuestApp,
-)
+from fastapi_oidc.broker.guest import POLL_SECONDS, REFUSAL_SECONDS, STORE_SECONDS, Call, GuestApp
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

@@ -5,16 +5,19 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.provider.http import HTTPClient, cause_of
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from tests.oidc.protocol.examples import refused
 from tests.oidc.provider.certificates import Authority, listening_with_tls
+from tests.oidc.provider.op import OP
 from tests.oidc.provider.sockets import Script, listening, whole
 
 URL = "https://op.test/path"
@@ -285,7 +288,7 @@ async def test_an_own_authority_is_trusted(tmp_path: Path, monkeypatch: pytest.M
         assert await body_of(server.url, HTTPOptions()) == b"ok"
 
 
-async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
+async def test_a_client_certificate_is_shown_to_the_own_provider(op: OP, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server_file, client_file = authority.issue("server"), authority.issue("client")
     with_certificate = HTTPOptions(ca_file=authority.file, client_certificate_file=client_file)
@@ -293,6 +296,10 @@ async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
         assert await body_of(server.url, with_certificate) == b"ok"
         error = await failure_of(server.url, HTTPOptions(ca_file=authority.file))
         assert error.code is Code.PROVIDER_UNREACHABLE
+    own = replace(op.provider(), options=with_certificate)
+    for issuer in (own.issuer, TrustedIssuer("https://other.test")):
+        beside = own.beside(issuer, own.registration)
+        assert beside.options.shows_certificate is (issuer == own.issuer)
 
 
 async def test_the_proxy_of_the_options_is_used_and_that_of_the_host_ignored_on_demand(
