@@ -54,10 +54,15 @@ class NotAFifo(OSError):
 
 def open_fifo(name: str, folder: int, flags: int) -> Descriptor:
     """A fifo in a folder. Raises `NotAFifo`, OSError."""
-    found = Descriptor(os.open, name, flags | os.O_NOFOLLOW, dir_fd=folder)
-    if not stat.S_ISFIFO(os.fstat(found.number).st_mode):
-        raise NotAFifo(f"{name} is no fifo")
-    return found
+    try:
+        found = Descriptor(os.open, name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    else:
+        if stat.S_ISFIFO(os.fstat(found.number).st_mode):
+            return found
+    raise NotAFifo(f"{name} is no fifo")
 
 
 def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[str]:

@@ -76,6 +76,15 @@ def test_clean_removes_what_a_monitor_has_in_its_folder(
 
 
 @pytest.mark.usefixtures("place")
+def test_a_link_in_the_place_of_a_fifo_is_no_fifo(folder: Path) -> None:
+    path = lose_record(folder, b"", jailed=True)
+    (path / "console.in").symlink_to(folder)
+    found = look(str(path), clean=True)
+    assert found is not None
+    assert (found.status, path.exists()) == ("removed", False)
+
+
+@pytest.mark.usefixtures("place")
 def test_an_empty_file_of_somebody_is_no_lost_record(folder: Path) -> None:
     path = lose_record(folder, b"")
     (path / "monitor.json").chmod(0o644)
