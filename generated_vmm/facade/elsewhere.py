@@ -50,7 +50,7 @@ PROGRAM: Final = {
 }
 PIECE: Final = {"decode strip split splitlines startswith": "its data.{}"}
 COMPLETED: Final = {"exit_code status": "its returncode", "output []": "its stdout and stderr"}
-ITEMS: Final = {"[]": "its last, or list(...)"}
+ITEMS: Final = {"[]": "its last, or list(...)", "rates rate count groups": "its last.{}"}
 MACHINE: Final = {
     "boot run reboot restart": "machine.start(), after machine.stop() if it runs",
     "shutdown kill terminate": "machine.stop(grace=...)",

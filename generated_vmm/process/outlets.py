@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from generated_vmm.facade.elsewhere import ITEMS, PIECE
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Told, warn_caller
 from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
@@ -33,6 +33,8 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         """The length since the start, dropped data included."""
         self.ended = False
         """Whether nothing more will come."""
+        self.instead = ""
+        """What reads the file to which it goes in place of this."""
         self.parent: int | None = None
         """In a forked process: the process whose monitor it is."""
 
@@ -40,7 +42,7 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         """Raises `MonitorError` in a forked process, to which nothing comes."""
         if self.parent is not None:
             what = f"the monitor belongs to process {self.parent}, which this one was forked from"
-            raise MonitorError(what)
+            raise MonitorError(f"{what}: here a VmmClient of its socket_path calls it")
 
     def end(self) -> None:
         """Ends it: nothing more will come."""
@@ -68,6 +70,7 @@ class LastItems(BroadcastLog[Item], Told):
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
 
     def __iter__(self) -> Iterator[Item]:
+        self._tell_instead()
         return iter(self.piece(0)[0])
 
     def __len__(self) -> int:
@@ -76,7 +79,12 @@ class LastItems(BroadcastLog[Item], Told):
     @property
     def last(self) -> Item | None:
         """The last item."""
+        self._tell_instead()
         return self._items[-1][2] if self._items else None
+
+    def _tell_instead(self) -> None:
+        if self.instead:
+            warn_caller(f"nothing comes here: {self.instead} reads the file that has the lines")
 
     def feed(self, received: bytes) -> None:
         """Adds what the lines contain, and drops the oldest."""
@@ -208,4 +216,4 @@ class Outlets:
     def last_words(self) -> list[str]:
         """The last lines of the log, or of the monitor's output before it had a log."""
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
-        return ([line.text for line in self.log] or printed)[-LAST_WORDS:]
+        return ([line.text for line in self.log.piece(0)[0]] or printed)[-LAST_WORDS:]

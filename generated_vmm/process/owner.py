@@ -165,8 +165,11 @@ class Owner(Broadcast):
         return not self._was_stopped and (bool(self.returncode) or self.ending == "lost")
 
     def exited(self) -> MonitorExited:
-        """The error for a monitor that ended by itself."""
+        """The error for a monitor that ended by itself; raises that of a forked process."""
+        self.outlets.console.require_own()
         how = f"ended {kernel.exit_in_words(self.returncode)}"
+        if self.returncode == 0:
+            how += ", as when the guest halts or reboots: start a new monitor"
         if self.ending == "lost":
             how = "was lost: its keeper was killed"
         what = f"the monitor of {self.place.socket_path} {how}"
@@ -190,6 +193,8 @@ class Owner(Broadcast):
             return "not started"
         if self.is_running:
             return f"{self._pid} running"
+        if self.outlets.console.parent is not None:
+            return f"{self._pid} of another process"
         is_known = self.ending in (None, "ended")
         how = f"ended {kernel.exit_in_words(self.returncode)}" if is_known else self.ending
         return f"{self._pid} {how}"

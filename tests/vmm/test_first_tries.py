@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import queue
 import socket
 import subprocess
@@ -31,7 +32,13 @@ from generated_vmm import (
 )
 from generated_vmm.guest import AsyncGuest, Guest, GuestMachineError
 from generated_vmm.machines import AsyncMachines, Definition, MachineError, Machines
-from generated_vmm.process import JailedMonitor, MonitorError, MonitorStartError, mistakes
+from generated_vmm.process import (
+    JailedMonitor,
+    MonitorError,
+    MonitorExited,
+    MonitorStartError,
+    mistakes,
+)
 from generated_vmm.process._async import client
 from generated_vmm.process._sync import client as sync_client
 from generated_vmm.testing import SimulatedMonitor
@@ -384,6 +391,10 @@ def test_a_path_that_no_file_can_have_is_refused_by_the_monitor(simulated: Monit
 def test_a_guest_that_writes_nothing_or_is_paused(simulated: Monitor) -> None:
     told = r"it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set\?$"
     with Monitor(KIND) as silent:
+        with pytest.raises(
+            VmmTimeoutError, match=r"not been started: .*action\('InstanceStart'\)$"
+        ):
+            silent.serial.read_until(b"guest is up", timeout=0.01)
         silent.client.boot(sys.executable)
         with pytest.raises(VmmTimeoutError, match=told):
             silent.serial.read_until(b"guest is up", timeout=0.01)
@@ -419,8 +430,46 @@ def test_the_outputs_of_the_parents_monitor(simulated: Monitor) -> None:
         for outlet in (simulated.log, simulated.metrics):
             with pytest.raises(MonitorError, match=told):
                 outlet.wait(0)
+        for ask in (simulated.client.get_version, simulated.usage):
+            with pytest.raises(MonitorError, match=f"{told}.*VmmClient of its socket_path"):
+                ask()
+        assert "of another process" in repr(simulated)
+        VmmClient(simulated.socket_path).get_version()
 
     forked(lambda: forked(use).result()).result()
+
+
+def test_a_monitor_for_another_process(simulated: Monitor) -> None:
+    with pytest.raises(TypeError, match="give another one its socket_path, for a VmmClient"):
+        pickle.dumps(simulated)
+
+
+def test_lines_that_go_to_a_file(folder: Path) -> None:
+    with Monitor(KIND, metrics_path=folder / "lines", log_path=folder / "log") as monitor:
+        for outlet, name in (monitor.log, "log"), (monitor.metrics, "metrics"):
+            for read in (list, lambda found: found.last):
+                with pytest.warns(RuntimeWarning, match=name + r".*\('.*reads the file") as caught:
+                    assert not read(outlet)
+                assert [warning.filename for warning in caught] == [__file__]
+    with pytest.raises(AttributeError, match=r"'rates': its last\.rates$"):
+        unchecked(monitor.metrics).rates  # noqa: B018  # asking is the test
+
+
+def test_a_guest_that_ends_its_monitor(folder: Path) -> None:
+    with Monitor(KIND) as monitor:
+        monitor.client.boot(sys.executable)
+        monitor.client.action("SendCtrlAltDel")
+        monitor.wait(20)
+        with pytest.raises(MonitorExited, match="as when the guest halts or reboots: start a new"):
+            monitor.client.action("InstanceStart")
+
+
+def test_the_socket_in_an_error_of_a_vsock_connection(simulated: Monitor, folder: Path) -> None:
+    path = folder / "vsock"
+    simulated.client.vsock.set(guest_cid=3, uds_path=path)
+    simulated.client.boot(sys.executable)
+    with pytest.raises(VmmTimeoutError, match=f"vsock port 9 on {path}: no connection within"):
+        simulated.client.connect_vsock(9, timeout=0.01)
 
 
 @pytest.fixture

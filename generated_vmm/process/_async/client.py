@@ -24,7 +24,7 @@ from generated_vmm.transport import (
     CallFailed,
     HttpAnswer,
 )
-from generated_vmm.transport._async.vsock import AsyncVsockConnection
+from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
 from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
@@ -119,14 +119,14 @@ class AsyncMonitorClient(AsyncVmmClient):
         """See `AsyncVmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return await super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        held = self._owner.opened_vsock(await self._vsock_path())
-        path = f"/proc/self/fd/{held.number}"
-        return await super().connect_vsock(port, uds_path=path, timeout=timeout)
+        held = self._owner.opened_vsock(path := await self._vsock_path())
+        opened = f"/proc/self/fd/{held.number}"
+        return await async_connect_vsock(opened, port, timeout, name=path)
 
 
-async def is_paused(owner: Owner) -> bool:
-    """Whether its monitor responds at once that the guest is paused."""
+async def state_of(owner: Owner) -> str | None:
+    """The state of the guest, if its monitor responds at once."""
     with contextlib.suppress(VmmError):
         async with AsyncMonitorClient(owner).with_options(timeout=LONGEST_END) as client:
-            return (await client.get_instance_info()).state == "Paused"
-    return False
+            return (await client.get_instance_info()).state
+    return None

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Never, Self, Unpack
 
 from generated_vmm.concurrency._async import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
@@ -69,6 +69,9 @@ class AsyncMonitor(Context, Told):
         self.serial.is_due = False
         self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
         self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
+        for outlet, name in (self.log, "log"), (self.metrics, "metrics"):
+            if path := place.settings.get(f"{name}_path"):
+                outlet.instead = f"{name}({str(path)!r})"
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
         self.serial.owner = weakref.ref(self._owner)
 
@@ -255,6 +258,11 @@ class AsyncMonitor(Context, Told):
                 raise exited
             if not isinstance(error, MonitorExited):
                 error.add_note(str(exited))
+
+    def __reduce__(self) -> Never:
+        """Raises TypeError: a monitor belongs to the process that started it."""
+        what = "a monitor belongs to the process that started it"
+        raise TypeError(f"{what}: give another one its socket_path, for a VmmClient")
 
     @property
     def client(self) -> AsyncVmmClient:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.misuse import warn_caller
-from generated_vmm.process._async.client import is_paused
+from generated_vmm.process._async.client import state_of
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.lines import (
@@ -34,6 +34,10 @@ Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
 NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
+CAUSES = {
+    "Paused": ": it is paused, and monitor.client.resume() resumes it",
+    "Not started": ": the machine has not been started: monitor.client.action('InstanceStart')",
+}
 
 
 class AsyncFollowed(BroadcastLog[Item]):
@@ -107,9 +111,8 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
     async def _cause(self) -> str:
         """Why a guest may not write, for the end of a message."""
         owner = self.owner and self.owner()
-        if owner and await is_paused(owner):
-            return ": it is paused, and monitor.client.resume() resumes it"
-        return "" if self.position else NOTHING
+        state = await state_of(owner) if owner else None
+        return CAUSES.get(state or "", "" if self.position else NOTHING)
 
     async def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.

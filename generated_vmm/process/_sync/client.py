@@ -25,7 +25,7 @@ from generated_vmm.transport import (
     HttpAnswer,
     UnixChannel,
 )
-from generated_vmm.transport._sync.vsock import VsockConnection
+from generated_vmm.transport._sync.vsock import VsockConnection, connect_vsock
 from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
@@ -120,14 +120,14 @@ class MonitorClient(VmmClient):
         """See `VmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
             return super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
-        held = self._owner.opened_vsock(self._vsock_path())
-        path = f"/proc/self/fd/{held.number}"
-        return super().connect_vsock(port, uds_path=path, timeout=timeout)
+        held = self._owner.opened_vsock(path := self._vsock_path())
+        opened = f"/proc/self/fd/{held.number}"
+        return connect_vsock(opened, port, timeout, name=path)
 
 
-def is_paused(owner: Owner) -> bool:
-    """Whether its monitor responds at once that the guest is paused."""
+def state_of(owner: Owner) -> str | None:
+    """The state of the guest, if its monitor responds at once."""
     with contextlib.suppress(VmmError):
         with MonitorClient(owner).with_options(timeout=LONGEST_END) as client:
-            return (client.get_instance_info()).state == "Paused"
-    return False
+            return (client.get_instance_info()).state
+    return None

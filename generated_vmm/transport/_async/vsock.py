@@ -31,8 +31,12 @@ NO_RESPONSE = (
 ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
 
 
-async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> AsyncVsockConnection:
+async def async_connect_vsock(
+    uds_path: str, port: int, seconds: float, *, name: str = ""
+) -> AsyncVsockConnection:
     """A connection to the port in the guest; raises `VmmTimeoutError` if there is none in time.
+
+    `name` is the path for errors, if the caller knows another one.
 
     Raises `VmmProtocolError` if the response is not that of a vsock device, a permanent
     `VmmConnectionError` for a path that no socket can have, and ValueError for an invalid port or
@@ -42,7 +46,7 @@ async def async_connect_vsock(uds_path: str, port: int, seconds: float) -> Async
     if not 0 <= port <= HIGHEST_PORT:
         raise ValueError(f"port is {port}; it must be from 0 to {HIGHEST_PORT}")
     require_seconds(seconds)
-    what = f"vsock port {port} on {uds_path}"
+    what = f"vsock port {port} on {name or uds_path}"
     deadline = deadline_after(seconds)
     while True:
         try:
