@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from generated_vmm.operation import Operation
@@ -15,6 +17,9 @@ _READ = (*_DEVICES, "/machine-config")
 _IDS = {"drive_id", "id", "iface_id"}
 _GROUP = re.compile("[0-9a-f][13579bdf]:", re.IGNORECASE)
 _SECTOR = 512
+_DISKS = ("/drives/", "/pmem/")
+_REMEMBERED = (*_DISKS, "/boot-source", "/mmds")
+_PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 _HOST_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
@@ -23,6 +28,65 @@ def fields_in(body: bytes) -> dict[str, Any]:
     """The fields in the body of a call, which is looked at several times. Do not change them."""
     found: dict[str, Any] = json.loads(body)
     return found
+
+
+class Advice:
+    """What is wrong with the calls of one client, which remembers those that were accepted."""
+
+    def __init__(self, *, has_metadata: bool = False, has_taps: bool = True) -> None:
+        """`has_metadata` from the start; `has_taps`: the monitor is in this network namespace."""
+        self._accepted: dict[str, dict[str, Any]] = {"/mmds": {}} if has_metadata else {}
+        self._has_taps = has_taps
+
+    def __call__(self, call: Operation[object], *, is_accepted: bool) -> str:
+        """What is wrong with a call before it is sent, or afterwards; empty if nothing is."""
+        if call.method == "GET":
+            return ""
+        if not is_accepted:
+            return mistake_in_body(call) or self._mistake_of_start(call)
+        if call.path.startswith(_REMEMBERED):
+            self._accepted[call.path] = fields_in(call.body) if call.body else {}
+        return self._mistake_of_tap(call)
+
+    def _mistake_of_start(self, call: Operation[object]) -> str:
+        known = self._accepted
+        if call.path != "/actions" or b"InstanceStart" not in (call.body or b""):
+            return ""
+        if _lacks_root(known):
+            return (
+                "no disk is the root device, and boot_args has no root=: Linux finds no file system"
+            )
+        if "/mmds" in known and "/mmds/config" not in known:
+            return "no interface serves the metadata: call mmds.config.set(...) before the start"
+        return ""
+
+    def _mistake_of_tap(self, call: Operation[object]) -> str:
+        if not (self._has_taps and call.body and call.path.startswith("/network-interfaces/")):
+            return ""
+        tap = str(fields_in(call.body).get("host_dev_name", ""))
+        made = f"there was no tap {tap!r}: the monitor has made one, which leads nowhere"
+        return made if _is_made(tap) else ""
+
+
+def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
+    """Whether a kernel gets disks, but none of them, no RAM disk and no argument is its root."""
+    source = known.get("/boot-source")
+    disks = [body for path, body in list(known.items()) if path.startswith(_DISKS)]
+    if source is None or source.get("initrd_path") or "root=" in (source.get("boot_args") or ""):
+        return False
+    return any(disks) and not any(map(is_root, disks))
+
+
+def is_root(disk: dict[str, Any]) -> bool:
+    """Whether a drive or persistent memory is the root device."""
+    return bool(disk.get("is_root_device") or disk.get("root_device"))
+
+
+def _is_made(tap: str) -> bool:
+    """Whether a tap of this host ends with the monitor, as one that a monitor has made itself."""
+    with suppress(OSError, ValueError):
+        return not int(Path("/sys/class/net", tap, "tun_flags").read_text(), 16) & _PERSISTS
+    return False
 
 
 def mistake_in_body(call: Operation[object]) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with calls that a monitor of this process accepts, for warnings."""
+"""What is wrong with the disks that monitors of this process accept, for warnings."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
-from generated_vmm.facade.values import fields_in, mistake_in_body
+from generated_vmm.facade.values import fields_in, is_root
 from generated_vmm.misuse import warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
 
 _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
-"""The paths of calls that each monitor has accepted, with the fields of what may be wrong."""
+"""The disks that each monitor has accepted, by the paths of their calls."""
 
 _TURN = threading.Lock()
 _DISKS = ("/drives/", "/pmem/")
-_READ = (*_DISKS, "/network-interfaces/", "/boot-source", "/actions")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
 _PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
-_PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
 # Another thread may look at a disk while this one forks.
 os.register_at_fork(after_in_child=lambda: globals().update(_TURN=threading.Lock()))
 
@@ -37,13 +35,9 @@ def tell(call: Operation[object], mistake: str) -> None:
 
 
 def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
-    """Remembers a call, if it was accepted; warns of a tap that the monitor has made for it."""
-    if call.method == "GET" or status >= 300:
-        return
-    body = _ACCEPTED.setdefault(owner, {})[call.path] = _body_of(call, owner)
-    tap = str(body.get("host_dev_name", ""))
-    if "netns" not in owner.place.settings and _is_made(tap):
-        tell(call, f"there was no tap {tap!r}: the monitor has made one, which leads nowhere")
+    """Remembers the disk of a call, if it was accepted."""
+    if call.path.startswith(_DISKS) and call.method != "GET" and status < 300:
+        _ACCEPTED.setdefault(owner, {})[call.path] = _body_of(call, owner)
 
 
 def note_loaded(configuration: bytes, owner: Owner) -> list[dict[str, Any]]:
@@ -60,36 +54,8 @@ def note_loaded(configuration: bytes, owner: Owner) -> list[dict[str, Any]]:
 
 def disks_in(call: Operation[object], owner: Owner) -> list[dict[str, Any]]:
     """The disk that a call gives its monitor, if it does."""
-    body = _body_of(call, owner) if call.path.startswith(_DISKS) else {}
+    body = _body_of(call, owner)
     return [body] if body.get("path_on_host") else []
-
-
-def mistake_in(call: Operation[object], owner: Owner) -> str:
-    """What is wrong with a call, besides the files of disks; empty if nothing is."""
-    body, known = _body_of(call, owner), _ACCEPTED.get(owner, {})
-    if mistake := mistake_in_body(call):
-        return mistake
-    has_metadata = "/mmds" in known or "metadata" in owner.place.settings
-    starts = body.get("action_type") == "InstanceStart"
-    if starts and _lacks_root(known):
-        return "no disk is the root device, and boot_args has no root=: Linux finds no file system"
-    if starts and has_metadata and "/mmds/config" not in known:
-        return "no interface serves the metadata: call mmds.config.set(...) before the start"
-    return ""
-
-
-def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
-    """Whether a kernel gets disks, but none of them, no RAM disk and no argument is its root."""
-    source = known.get("/boot-source")
-    disks = [body for path, body in list(known.items()) if path.startswith(_DISKS)]
-    if source is None or source.get("initrd_path") or "root=" in (source.get("boot_args") or ""):
-        return False
-    return any(disks) and not any(map(is_root, disks))
-
-
-def is_root(disk: dict[str, Any]) -> bool:
-    """Whether a drive or persistent memory is the root device."""
-    return bool(disk.get("is_root_device") or disk.get("root_device"))
 
 
 def mistake_of_format(file: Path, *, is_root: bool) -> str:
@@ -132,9 +98,9 @@ def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:
 
 
 def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:
-    """The fields of a call that may be wrong, with those of a disk that it leaves as they are."""
-    body = fields_in(call.body) if call.body and call.path.startswith(_READ) else {}
-    if call.method != "PATCH" or not call.path.startswith(_DISKS):
+    """The fields of a call for a disk, with those that it leaves as they are."""
+    body = fields_in(call.body) if call.body and call.path.startswith(_DISKS) else {}
+    if call.method != "PATCH":
         return body
     known = _ACCEPTED.get(owner, {}).get(call.path)
     return known | body if known else {}
@@ -152,11 +118,4 @@ def _has(owner: Owner, file: Path) -> bool:
         # A copy: another thread may give it a disk meanwhile.
         written = (_written_by(disk, owner) for disk in list(_ACCEPTED[owner].values()))
         return any(each and each.samefile(file) for each in written)
-    return False
-
-
-def _is_made(tap: str) -> bool:
-    """Whether a tap of this host ends with the monitor, as one that a monitor has made itself."""
-    with suppress(OSError, ValueError):
-        return not int(Path("/sys/class/net", tap, "tun_flags").read_text(), 16) & _PERSISTS
     return False

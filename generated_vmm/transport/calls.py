@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX
 from typing import Protocol
@@ -123,20 +123,27 @@ def unreadable(reason: object) -> CallFailed:
     return CallFailed(VmmProtocolError, reason, sent=True)
 
 
+class Advise(Protocol):
+    """What is wrong with calls that a monitor accepts."""
+
+    def __call__(self, call: Operation[object], *, is_accepted: bool) -> str:
+        """What is wrong with a call; empty if nothing is."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallSettings:
     """What the calls of one client have in common.
 
     `timeout` is for a whole call, in seconds, None for no limit. `notes` are for the errors of
-    calls, by the monitor's words. `advise` says what is wrong with a call that the monitor accepts.
-    Raises ValueError for an invalid limit and for an empty path.
+    calls, by the monitor's words. `advise` says what is wrong with a call before it is sent, and
+    once it is accepted. Raises ValueError for an invalid limit and for an empty path.
     """
 
     socket_path: str
     timeout: float | None = DEFAULT_TIMEOUT
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     notes: Mapping[str, str] = field(default_factory=lambda: NOTES)
-    advise: Callable[[Operation[object]], str] = lambda _: ""
+    advise: Advise | None = None
 
     def __post_init__(self) -> None:
         if not self.socket_path:
@@ -155,8 +162,7 @@ class CallSettings:
 
     def check(self, operation: Operation[object]) -> None:
         """A RuntimeWarning for a likely mistake; VmmRequestTooLarge if the body is too large."""
-        if advice := self.advise(operation):
-            warn_caller(f"{operation}: {advice}")
+        self._tell(operation, is_accepted=False)
         size = len(operation.body or b"")
         if size > self.max_body_bytes:
             what = f"the body has {size} bytes, the limit is {self.max_body_bytes}; {NOT_SENT}"
@@ -172,11 +178,16 @@ class CallSettings:
             error = VmmApiError(answer.status_code, fault, operation)
             self._add_notes(error)
             raise error
+        self._tell(operation, is_accepted=True)
         try:
             return operation.read(answer.content)
         except ValueError as fault:
             what = f"the {answer.status_code} response {_fault_of(fault)}; {MAY_HAVE_ACTED}"
             raise VmmProtocolError(self._message(operation, what), operation) from fault
+
+    def _tell(self, operation: Operation[object], *, is_accepted: bool) -> None:
+        if self.advise and (advice := self.advise(operation, is_accepted=is_accepted)):
+            warn_caller(f"{operation}: {advice}")
 
     def _add_notes(self, refusal: VmmApiError) -> None:
         found = ", ".join(PATHS.findall((refusal.operation.body or b"").decode())) or "a file"

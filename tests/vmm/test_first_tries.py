@@ -297,15 +297,22 @@ def test_a_fork_in_the_middle_of_a_look() -> None:
         assert forked(lambda: mistakes._TURN.acquire(timeout=0)).result()
 
 
-def test_metadata_that_no_guest_sees(simulated: Monitor) -> None:
-    simulated.client.mmds.set({})
-    with pytest.warns(RuntimeWarning, match=r"call mmds.config.set\(...\) before the start$"):
-        simulated.client.boot(sys.executable)
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_metadata_that_no_guest_sees(simulated: Monitor, is_plain: bool) -> None:
+    def client(monitor: Monitor) -> VmmClient:
+        return VmmClient(monitor.socket_path) if is_plain else monitor.client
+
+    (vm := client(simulated)).mmds.set({})
+    with pytest.warns(
+        RuntimeWarning, match=r"call mmds.config.set\(...\) before the start$"
+    ) as caught:
+        vm.with_options(timeout=9).boot(sys.executable)
+    assert [warning.filename for warning in caught] == [__file__]
     with Monitor(KIND) as sound:
-        sound.client.mmds.set({})
-        sound.client.network_interface("eth0").set(host_dev_name="tap0")
-        sound.client.mmds.config.set(network_interfaces=["eth0"], version="V2")
-        sound.client.boot(sys.executable)
+        (vm := client(sound)).mmds.set({})
+        vm.network_interface("eth0").set(host_dev_name="tap0")
+        vm.mmds.config.set(network_interfaces=["eth0"], version="V2")
+        vm.boot(sys.executable)
 
 
 QEMU = "qemu-img convert -O raw"
@@ -355,9 +362,9 @@ def test_disks_of_which_none_is_the_root(
         sound.client.drive("a").set(path_on_host=sys.executable, is_read_only=True, **drive)
         sound.client.boot({"kernel_image_path": sys.executable, **source})
     data: Any = {"path_on_host": sys.executable, "is_root_device": False, "is_read_only": True}
-    simulated.client.drive("a").set(data)
+    (vm := VmmClient(simulated.socket_path)).drive("a").set(data)
     with pytest.warns(RuntimeWarning, match="no disk is the root device, and boot_args has no ro"):
-        simulated.client.boot(sys.executable)
+        vm.boot(sys.executable)
 
 
 def test_a_relative_path_of_a_monitor_in_another_folder(

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -35,6 +36,7 @@ from generated_vmm.machines.records import (
 from generated_vmm.misuse import Told, Word, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
+from generated_vmm.transport.calls import Advise
 
 STORED = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
@@ -115,12 +117,15 @@ class AsyncMachine(Told):
 
         Emits a RuntimeWarning when it sets what the next start replaces: see `changing`.
         """
-        return self._seen().client._with(advise=self._fault_of_set)
+        client = self._seen().client
+        return client._with(advise=partial(self._advice, client._sender.settings.advise))
 
-    def _fault_of_set(self, operation: VmmOperation[object]) -> str:
+    def _advice(
+        self, otherwise: Advise | None, operation: VmmOperation[object], *, is_accepted: bool
+    ) -> str:
         is_set = operation.method == "PUT" and operation.path.split("/")[1] in STORED
-        if not is_set or self._held.busy is not None:
-            return ""
+        if not is_set or is_accepted or self._held.busy is not None:
+            return otherwise(operation, is_accepted=is_accepted) if otherwise else ""
         return "the next start replaces this: make the call in `with machine.changing(...)`"
 
     def guest(self) -> AsyncGuest:

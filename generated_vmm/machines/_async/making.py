@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from generated_vmm.concurrency._async import in_thread
+from generated_vmm.facade.values import is_root
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
 from generated_vmm.machines._async.control import AsyncControl
@@ -35,7 +36,7 @@ from generated_vmm.machines.records import (
 )
 from generated_vmm.misuse import warn_caller
 from generated_vmm.process import AsyncJailedMonitor
-from generated_vmm.process.mistakes import is_root, mistake_of_format
+from generated_vmm.process.mistakes import mistake_of_format
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from generated_vmm.concurrency._sync import in_thread
+from generated_vmm.facade.values import is_root
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import copies
 from generated_vmm.machines._sync.control import Control
@@ -21,7 +22,7 @@ from generated_vmm.machines.files import copy_file, require_whole_disks, take_ov
 from generated_vmm.machines.records import MachineRecord, SnapshotRecord, creation, new_id, now
 from generated_vmm.misuse import warn_caller
 from generated_vmm.process import JailedMonitor
-from generated_vmm.process.mistakes import is_root, mistake_of_format
+from generated_vmm.process.mistakes import mistake_of_format
 
 logger = logging.getLogger(__name__)
 NO_AGENT = "the definition names no agent that renews them; renew=False says that they are meant"

@@ -13,6 +13,7 @@ from typing import Any
 from generated_vmm._generated import operations
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
+from generated_vmm.facade.values import Advice
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
 from generated_vmm.process._sync.waiting import comes_true, in_time
@@ -58,7 +59,6 @@ class MonitorChannel(UnixChannel):
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `seconds`, after a look at its disk."""
         owner = self._owner
-        mistakes.tell(operation, mistakes.mistake_in(operation, owner))
         self._look_at(operation, mistakes.disks_in(operation, owner))
         deadline, lines = deadline_after(seconds), (metrics := owner.outlets.metrics).position
         flushes = operation.body == FLUSH and "metrics_path" not in owner.place.settings
@@ -108,7 +108,10 @@ class MonitorClient(VmmClient):
         self._owner = owner
         begin = f"; relative paths begin at {place.settings['cwd']}"
         own = {"No such file": NOTES["No such file"] + begin} if owner.root is None else IN_JAIL
-        self._sender.settings = replace(self._sender.settings, notes=NOTES | own)
+        advice = Advice(
+            has_metadata="metadata" in place.settings, has_taps="netns" not in place.settings
+        )
+        self._sender.settings = replace(self._sender.settings, notes=NOTES | own, advise=advice)
 
     def connect_vsock(
         self,

@@ -501,15 +501,19 @@ def test_the_guest_gets_the_first_free_address_and_a_mac_made_of_it() -> None:
 
 MADE = """\
 import fcntl, struct, sys
+import generated_vmm
 from generated_vmm.process import Monitor
 from generated_vmm.process.network import Tap
 with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
-    interface = monitor.client.network_interface("eth0")
+    vm = generated_vmm.VmmClient(monitor.socket_path)
+    interfaces = [each.network_interface("eth0") for each in (monitor.client, vm)]
     with Tap("tap0"):
-        interface.set(host_dev_name="tap0")
+        for interface in interfaces:
+            interface.set(host_dev_name="tap0")
     with open("/dev/net/tun", "r+b", buffering=0) as tun:
         fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", b"tap0", 0x1002))  # TUNSETIFF
-        interface.set(host_dev_name="tap0")
+        for interface in interfaces:
+            interface.set(host_dev_name="tap0")
 """
 
 
@@ -517,9 +521,9 @@ with Monitor([sys.executable, "-m", "generated_vmm.testing"]) as monitor:
 def test_a_tap_that_was_not_there_is_told() -> None:
     """A tap that a monitor has made itself ends with it. The flags of a tap are in /sys."""
     within = ["unshare", "--net", "--mount", "sh", "-c", 'mount -t sysfs sys /sys && exec "$@"']
-    command = [*within, "sh", sys.executable, "-c", MADE]
+    command = [*within, "sh", sys.executable, "-W", "always", "-c", MADE]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stderr.count("RuntimeWarning") == 1
+    assert result.stderr.count("RuntimeWarning") == 2
     assert "there was no tap 'tap0': the monitor has made one" in result.stderr
 
 
