@@ -34,7 +34,7 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         self.ended = False
         """Whether nothing more will come."""
         self.instead = ""
-        """What reads the file to which it goes in place of this."""
+        """The file to which it goes in place of this, and what reads it."""
         self.parent: int | None = None
         """In a forked process: the process whose monitor it is."""
 
@@ -84,7 +84,7 @@ class LastItems(BroadcastLog[Item], Told):
 
     def _tell_instead(self) -> None:
         if self.instead:
-            warn_caller(f"nothing comes here: {self.instead} reads the file that has the lines")
+            warn_caller(f"nothing comes here: {self.instead}")
 
     def feed(self, received: bytes) -> None:
         """Adds what the lines contain, and drops the oldest."""

@@ -452,12 +452,11 @@ def test_a_monitor_for_another_process(simulated: Monitor) -> None:
 
 
 def test_lines_that_go_to_a_file(folder: Path) -> None:
-    with Monitor(KIND, metrics_path=folder / "lines", log_path=folder / "log") as monitor:
-        for outlet, name in (monitor.log, "log"), (monitor.metrics, "metrics"):
-            for read in (list, lambda found: found.last):
-                with pytest.warns(RuntimeWarning, match=name + r".*\('.*reads the file") as caught:
-                    assert not read(outlet)
-                assert [warning.filename for warning in caught] == [__file__]
+    with Monitor(KIND, metrics_path=folder / "lines") as monitor:
+        for read in (list, lambda found: found.last):
+            with pytest.warns(RuntimeWarning, match=r"/lines' has .* metrics\(path\)") as caught:
+                assert not read(monitor.metrics)
+            assert [warning.filename for warning in caught] == [__file__]
     with pytest.raises(AttributeError, match=r"'rates': its last\.rates$"):
         unchecked(monitor.metrics).rates  # noqa: B018  # asking is the test
 

@@ -72,7 +72,9 @@ class Monitor(Context, Told):
         self.metrics = RingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
         for outlet, name in (self.log, "log"), (self.metrics, "metrics"):
             if path := place.settings.get(f"{name}_path"):
-                outlet.instead = f"{name}({str(path)!r})"
+                outlet.instead = (
+                    f"{name}_path={str(path)!r} has the lines, which {name}(path) reads"
+                )
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
         self.serial.owner = weakref.ref(self._owner)
 

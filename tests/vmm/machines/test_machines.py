@@ -307,6 +307,8 @@ def test_what_is_set_and_not_stored_is_warned_of(web: Machine) -> None:
         web.client.mmds.set({"latest": {}})
     with without_config, web.changing(metadata={"latest": {}}):
         web.client.mmds.set({"latest": {}})
+    with pytest.warns(RuntimeWarning, match="it changes nothing"), pytest.raises(VmmApiError):
+        web.client.drive("none").update(rate_limiter={})
 
 
 async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
