@@ -219,8 +219,8 @@ class OIDC(
         `resolve_identity` decides what `roles` are. Without them the request fails with
         ConfigurationError.
         """
-        one = "role of oidc.require_role (for several: oidc.require(lambda user: ...))"
-        require_kind(one, (role, *others) if others else role, str)
+        if others or not isinstance(role, str):
+            raise TypeError("oidc.require_role takes one str. For several: oidc.require(...)")
         return guards.with_role(role, self._require_auth)
 
     def require(

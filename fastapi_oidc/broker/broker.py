@@ -162,10 +162,9 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: i
         request: Request, id: str, session: OIDCSession[Any] = recently
     ) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
-        is_approved = (await form_of(request)).get("decision") == "approve"
-        after = [asked.approved()] if is_approved else []
+        after = [asked.approved()] if (await form_of(request)).get("decision") == "approve" else []
         await accesses.change(access, lambda found: found.decided(asked, *after))
-        told = "approved" if is_approved else "refused"
+        told = "approved" if after else "refused"
         call = asked.model_dump(include={"route", "method", "path"}) | {"approval": id}
         accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **call)
         return document(told.capitalize(), "<p>You can close this page.</p>")

@@ -70,7 +70,7 @@ class Call:
         self._request, self._send = Request(scope, receive, send), send
         self.has_left = scope.get("state", {}).get(HAS_LEFT, lambda: False)
         self.told = dict[str, Any](route="", method="", path="", status=0, sent=0, received=0)
-        self._began, self.bound = time.perf_counter(), move_on_after(seconds)
+        self.began, self.bound = time.perf_counter(), move_on_after(seconds)
         self.reason: SessionError = Refused(Code.BROKER_TIMEOUT, "the call took too long")
         self.error: OIDCError | None = None
 
@@ -78,10 +78,6 @@ class Call:
         """End the call."""
         self.reason = because
         self.bound.cancel()
-
-    def facts(self) -> dict[str, Any]:
-        """The members of its event, and the seconds that it took so far."""
-        return self.told | {"seconds": time.perf_counter() - self._began}
 
     def read(self, apis: Apis) -> Api:
         """The API that the guest asks for; raises Refused unless its route plainly allows the call.
@@ -149,12 +145,11 @@ class Call:
 
     async def refuse(self, error: OIDCError) -> None:
         """Answer with a sentence and the stable code, for a program or its author."""
-        text = f"{error.code}: {error.public_text}\n"
         headers = {"Cache-Control": "no-store", "Connection": "close"}  # a body may be unread
         status = self.told["status"] = int(error.status)
-        answer, request = PlainTextResponse(text, status, headers), self._request
+        answer = PlainTextResponse(f"{error.code}: {error.public_text}\n", status, headers)
         with suppress(OSError), move_on_after(REFUSAL_SECONDS):
-            await answer(request.scope, request.receive, self._send)
+            await answer(self._request.scope, self._request.receive, self._send)
 
     def _counted(self, what: str, part: bytes, most: int) -> bytes:
         self.told[what] += len(part)
@@ -275,7 +270,8 @@ class GuestApp:
 
     def _record(self, call: Call) -> None:
         """Count what the call has cost, and tell what it was."""
-        code, facts = call.error.code if call.error else None, call.facts()
+        code = call.error.code if call.error else None
+        facts = call.told | {"seconds": time.perf_counter() - call.began}
         self._cost = self._cost.plus(Use(1, facts["sent"], facts["received"]))
         told = ", ".join(f"{name} {value}" for name, value in facts.items() if value != "")
         self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)

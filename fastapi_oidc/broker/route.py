@@ -120,6 +120,9 @@ class Route:
         if fault_of_url(self.url, allow_insecure_http=is_private) or "?" in self.url:
             raise _invalid("url must begin with https, and have no user, query and fragment")
         self.url, self.reachable = self.url.rstrip("/"), [*map(ip_network, self.networks)]
+        below = f" {httpx.URL(self.url).path}"
+        for call in (each for each in self.allow if f"{below}/" in f"{each.rstrip('/')}/"):
+            raise _invalid(f"{call!r} repeats the path of url: leave out{below}")
         self.context = httpx.create_ssl_context(self.verify, trust_env=False)
         more = {name.lower().encode() for name in self.headers}
         self.passed = _PASSED.union(more) - {b"content-length"}  # the body's length is our own

@@ -14,7 +14,6 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Scope
 
-from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
@@ -159,7 +158,7 @@ def advise_on_refusal(context: RequestContext, code: Code) -> None:
 
 
 def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]:
-    """No CORS headers, a handler, another site or path, a token too much, a lost override."""
+    """No CORS headers, another site or path, a token too much, a lost override."""
     app, headers = context.scope["app"], context.connection.headers
     origin, site = shown(headers.get("origin")), headers.get("sec-fetch-site")
     is_script = site in ("same-site", "cross-site") and headers.get("sec-fetch-mode") == "cors"
@@ -168,12 +167,6 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             "CORSMiddleware",
             f"a script at {origin} was refused and cannot read why, so that its browser says "
             '"Failed to fetch". If the page is yours, add CORSMiddleware',
-        )
-    status, handlers = ANSWERS[code].status, getattr(app, "exception_handlers", ())
-    if status in (401, 403) and status in handlers:
-        yield (
-            "exception_handler",
-            f"that of {status} is for HTTPException: refusals of this library are OIDCError",
         )
     if code is Code.SESSION_REQUIRED:
         if context.is_excluded:

@@ -89,7 +89,8 @@ def report(
 def _has_workers() -> bool:
     """Whether the command line of the server, or its environment, names several processes."""
     started = f"{' '.join(sys.argv)} WEB_CONCURRENCY={os.environ.get('WEB_CONCURRENCY')}"
-    return re.search(r" (-w|--workers|WEB_CONCURRENCY)[ =]?([2-9]|1\d)", started) is not None
+    found = re.search(r" (?:-w|--workers|WEB_CONCURRENCY)[ =]?(\d+)", started)
+    return found is not None and int(found[1]) > 1
 
 
 def _report_wishes(engine: Engine, party: RelyingParty) -> None:
@@ -97,12 +98,11 @@ def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     application, given = party.application, party.settings.extra_params
     if application.before_session_persist is not None:
         return
-    reads_acr = any(each.acr_values for each in engine.step_ups)
     reads_claims = application.resolve_identity is not standard_identity
     for name, remedy in _WISHES.items():
         # IdentityServer has hints like idp:google among its acr_values.
         is_wish = name in given and not given[name].startswith(("idp:", "tenant:"))
-        if is_wish and not (reads_acr if name == "acr_values" else reads_claims):
+        if is_wish and not (engine.requires(name) if name == "acr_values" else reads_claims):
             text = f"it asks the provider, and requires nothing of who signs in: {remedy}"
             party.announcer.advise(f"{name} in extra_params", text)
 

@@ -79,6 +79,11 @@ def advise_on_login(context: RequestContext, asked: LoginQuery, elsewhere: str |
     if asked.return_to is None and unread:  # perhaps for it
         known = ", ".join(LoginQuery.model_fields)
         advise("a login", f"does not read {shown(min(unread))}, but {known}")
+    if context.party.application.before_session_persist is None:
+        for name, guard in (("acr_values", "require_acr"), ("max_age", "require_recent")):
+            if getattr(asked, name) not in ("", None) and not context.engine.requires(name):
+                text = f"a login asked for it, and no guard requires it: oidc.{guard}(...) does"
+                advise(name, text)
     if context.runtime.origin is None and not is_this_machine(host):  # anybody can choose it
         where = f"it is missing, so a login returns to the host of its request, here {shown(host)}"
         advise("base_url", f"{where}: set it, except on this machine")

@@ -44,7 +44,7 @@ _SWALLOWED = (
     "a request without a session was answered with {}: a middleware between OIDCMiddleware and the "
     "endpoint, or an exception handler, took the refusal for a failure. Let it pass OIDCError"
 )
-_NO_LIFESPAN = ("The server does not run the lifespan of this application", "Call at shutdown")
+_NO_LIFESPAN = ("The server, or TestClient without `with`, runs no lifespan", "Call at shutdown")
 _MOUNTED = (
     "This application is mounted, so its lifespan does not run",
     "Add to the lifespan of the outer application",
@@ -79,8 +79,7 @@ class OIDCMiddleware:
                 f"{given}: app.add_middleware(OIDCMiddleware, oidc=oidc)"
             )
         self._registrations, self._engine = oidc.registrations, oidc.registrations.engine
-        self._routes = OwnRoutes(self._engine.name, _excluded(exclude))
-        self._app = app
+        self._exclude, self._app = tuple(exclude), app
         self._has_lifespan = self._is_checked = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,8 +164,8 @@ class OIDCMiddleware:
             self._warn_of_no_lifespan(is_mounted=is_mounted)
 
     def _check(self, app: Any, *, is_mounted: bool = False) -> None:
-        routes, fixed = self._routes.read(app), self._registrations.fixed
-        report(app, routes, self._engine, fixed, is_mounted=is_mounted)
+        self._routes = OwnRoutes(self._engine.name, _excluded(self._exclude)).read(app)
+        report(app, self._routes, self._engine, self._registrations.fixed, is_mounted=is_mounted)
         self._is_checked = True
 
     def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
@@ -175,7 +174,7 @@ class OIDCMiddleware:
         _log.warning(
             "%s: at shutdown nothing waits for token requests that were sent, and their refresh "
             "tokens are lost.\n%s: await oidc.aclose()\n"
-            "Outside of OIDCMiddleware there is no request.state.oidc: add OIDCMiddleware last.",
+            "If a middleware misses request.state.oidc, it is outside: add OIDCMiddleware last.",
             *(_MOUNTED if is_mounted else _NO_LIFESPAN),
         )
 
@@ -200,17 +199,19 @@ class OIDCMiddleware:
         await self._app(scope, receive, observed)
 
 
-def _excluded(prefixes: Iterable[str]) -> tuple[str, ...]:
-    """The prefixes with a trailing slash; ConfigurationError for one without a leading slash."""
-    # The characters of a string would be taken as prefixes.
-    given = () if isinstance(prefixes, str) else tuple(prefixes)
-    are_prefixes = all(each.startswith("/") and each.strip("/") for each in given)
-    if isinstance(prefixes, str) or not are_prefixes or "*" in "".join(given):
+def _excluded(prefixes: tuple[str, ...]) -> tuple[str, ...]:
+    """The prefixes with a trailing slash; ConfigurationError for one without a leading slash.
+
+    Not in the constructor, which runs in the lifespan: servers would take its error for an
+    application without one, and start.
+    """
+    # Those of a string are its characters, and one of them is no prefix.
+    if any(each[:1] != "/" or not each.strip("/") or "*" in each for each in prefixes):
         raise misconfigured(
             'exclude is a list of path prefixes that begin with a slash, as in ["/static"], which '
             'covers what is below; "/" would exclude every page'
         )
-    return tuple(prefix.rstrip("/") + "/" for prefix in given)
+    return tuple(prefix.rstrip("/") + "/" for prefix in prefixes)
 
 
 class _Response:

@@ -92,6 +92,10 @@ class Engine:
     needed: dict[str, str] = field(default_factory=dict)
     signs_in: bool = True
 
+    def requires(self, wish: str) -> bool:
+        """Whether a guard requires what a login can ask for: `max_age` or `acr_values`."""
+        return any(getattr(each, wish) not in (None, ()) for each in self.step_ups)
+
     async def aclose(self) -> None:
         """Wait for logins, sign-outs and refreshes under way, and repeat failed writes to stores.
 
@@ -186,8 +190,9 @@ class Unread:
         self._instance, self._where = instance, where
 
     def __bool__(self) -> NoReturn:
-        self.__getattr__("is_authenticated")
+        self.__getattr__("")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises ConfigurationError: nobody has read the session yet."""
-        raise misconfigured(f"request.state.{self._instance}.{name} is read {self._where}")
+        read = f"{self._instance}.{name}".rstrip(".")
+        raise misconfigured(f"request.state.{read} is read {self._where}")

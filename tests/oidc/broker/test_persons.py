@@ -100,6 +100,7 @@ WRONG_ROUTES: list[Given] = [
     {"url": "https://alice@calendar.test"},
     {"url": "https://calendar.test/?a=1"},
     {"approve": ["GET /as"]},
+    {"url": "https://calendar.test/a/"},
     {"resource": None},
     {"own_token": True},
 ]
@@ -108,7 +109,7 @@ WRONG_ROUTES: list[Given] = [
 @pytest.mark.parametrize("wrong", WRONG_ROUTES, ids="-".join)
 def test_a_route_that_cannot_be_meant_is_refused(wrong: Given) -> None:
     right: Given = {"url": "https://calendar.test", "allow": ["GET /a"], "resource": RESOURCE}
-    Route(**right)
+    Route(**right | {"url": "https://calendar.test/A/a"})
     with pytest.raises(ConfigurationError, match=r"configuration\.invalid"):
         Route(**right | wrong)
     for name, value in (("allow", "GET /a"), ("headers", "X-A"), ("own_tokens", True)):

@@ -154,8 +154,8 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: f"Bearer {a_session().tokens}", "is not the text of a token"),
     (lambda w: f"Bearer {w.oidc.auth(a_session())}", "is not the text of a token"),
     (lambda w: w.oidc.auth(a_session())(object()), "clients of httpx and httpx2, and no others"),
-    (lambda w: w.oidc.require_role("admin", "editor"), "for several: .* not tuple"),
-    (lambda w: w.oidc.require_role(["admin"]), r"for several: oidc\.require.* be str, not list"),
+    (lambda w: w.oidc.require_role("admin", "editor"), "takes one str. For several: oidc"),
+    (lambda w: w.oidc.require_role(["admin"]), "takes one str. For several: oidc"),
     (lambda w: w.oidc.callback_handler(on_success=api), r"on_success is called with \(Request, "),
     (lambda w: w.oidc.callback_handler(on_failure=api), r"on_failure is called with \(Request, "),
     (lambda w: w.oidc.require_role("admin"), "those of StandardIdentity are None: let"),
@@ -182,9 +182,8 @@ def test_a_call(call: Callable[[Any], object], said: str) -> None:
 
 async def test_a_token_without_a_scheme(caplog: pytest.LogCaptureFixture) -> None:
     def mount(app: FastAPI, oidc: OIDC) -> None:
-        app.get("/api", dependencies=[Depends(oidc.api("https://app.test/api").require())])(
-            lambda: 1
-        )
+        guard = Depends(oidc.api("https://app.test/api").require())
+        app.get("/api", dependencies=[guard])(lambda: 1)
 
     async with make_world(mount=mount).browser() as client:
         answer = await client.get("/api", headers={"Authorization": "eyJh.eyJz.c2ln"})
@@ -212,13 +211,12 @@ async def test_an_application_in_another_one(caplog: pytest.LogCaptureFixture) -
     outer.mount("/shop", make_world().app)
     await begin(outer, "/shop/")
     assert "so its lifespan does not run" in caplog.text
-    assert "there is no request.state.oidc: add OIDCMiddleware last" in caplog.text
+    assert "misses request.state.oidc, it is outside: add OIDCMiddleware last" in caplog.text
 
 
 async def test_a_database_given_by_its_url_gets_its_tables(tmp_path: Any) -> None:
-    world, browser = await signed_in_world(
-        session_store=f"sqlite+aiosqlite:///{tmp_path}/sessions.db"
-    )
+    url = f"sqlite+aiosqlite:///{tmp_path}/sessions.db"
+    world, browser = await signed_in_world(session_store=url)
     assert (await browser.get("/me")).status_code == 200
     await world.oidc.aclose()
 
@@ -357,10 +355,8 @@ async def test_roles_are_lists(roles: object, said: str, caplog: pytest.LogCaptu
     world = make_world(resolve_identity=lambda _: identity, identity_type=WithAnything)
     world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert (
-        f"those of WithAnything are {said}: let resolve_identity return an identity with a list"
-        in caplog.text
-    )
+    told = f"WithAnything are {said}: let resolve_identity return an identity with a list"
+    assert told in caplog.text
 
 
 async def test_locals_that_are_asked_whether_they_are_true() -> None:

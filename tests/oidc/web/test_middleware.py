@@ -97,9 +97,8 @@ async def test_cookies_have_every_attribute() -> None:
 
 
 async def test_excluded_paths_load_only_when_asked(caplog: pytest.LogCaptureFixture) -> None:
-    world, browser = await signed_in_world(
-        mount=mount, middleware={"exclude": ["/static"]}, session_store="memory"
-    )
+    options: dict[str, Any] = {"middleware": {"exclude": ["/static"]}, "session_store": "memory"}
+    world, browser = await signed_in_world(mount=mount, **options)
     assert (await browser.get("/static/file")).status_code == 200
     anonymous = httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url=BASE_URL)
     async with anonymous:  # such as a health check, whose log names the user

@@ -12,6 +12,7 @@ from starlette.types import Message
 from fastapi_oidc import OIDC, Code, ConfigurationError, OIDCMiddleware, StandaloneAPI
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.web.asking import begin, browser_of, who
+from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, make_world
 
 
@@ -45,17 +46,19 @@ async def test_behind_a_proxy_that_strips_the_root_path() -> None:
     world, outage = fallible_world("store")
     browser = await world.signed_in()
     world.app.root_path, outage.is_down = "/proxied", True
-    assert (
-        redirect_uri(await begin(world.app, "/auth/login")) == f"{BASE_URL}/proxied/auth/callback"
-    )
+    begun = await begin(world.app, "/auth/login")
+    assert redirect_uri(begun) == f"{BASE_URL}/proxied/auth/callback"
     logout = await browser.post("/auth/logout", data={"local": "1"}, follow_redirects=False)
     assert logout.status_code == 302, "the store is down and the library's routes do without it"
 
 
 @pytest.mark.parametrize("exclude", [["static"], [""], ["/"], ["/a", "media/"], ["/a/*"], "/a"])
-def test_a_prefix_that_no_path_begins_with_is_refused(exclude: list[str] | str) -> None:
+async def test_a_prefix_that_no_path_begins_with_fails_the_start(exclude: list[str] | str) -> None:
+    """Servers take an error that is told in no other way for an application without a lifespan."""
+    app, sent = make_world(middleware={"exclude": exclude}).app, list[str]()
     with pytest.raises(ConfigurationError, match="begin with a slash"):
-        OIDCMiddleware(FastAPI().router, make_world().oidc, exclude=exclude)
+        await start(app, sent)
+    assert sent == ["lifespan.startup.failed"]
 
 
 async def test_development_takes_the_origin_of_the_request() -> None:

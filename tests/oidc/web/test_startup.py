@@ -33,10 +33,10 @@ from tests.oidc.web.asking import browser_of
 from tests.oidc.world import make_world
 
 
-async def start(app: ASGIApp) -> list[str]:
+async def start(app: ASGIApp, sent: list[str] | None = None) -> list[str]:
     """The types of what the application says to its server."""
     received = iter(["lifespan.startup", "lifespan.shutdown"])
-    sent: list[str] = []
+    sent = [] if sent is None else sent
 
     async def receive() -> Message:
         return {"type": next(received)}
@@ -185,7 +185,7 @@ async def test_memory_of_several_workers_is_told(
     started: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["uvicorn", *started.split(), "app:app"])
-    monkeypatch.setenv("WEB_CONCURRENCY", started if started.isdigit() else "")
+    monkeypatch.setenv("WEB_CONCURRENCY", started if started.isdigit() else "2" if started else "")
     for store in (None, "memory"):
         assert caplog.messages == []
         await start(make_world(back_channel_logout_store=store).app)
@@ -262,11 +262,17 @@ async def test_a_parameter_that_asks_is_told_to_require_nothing(
     asked = {"acr_values": "mfa", "hd": "example.com", "ui_locales": "de"}
     await start(make_world(settings={"extra_params": {"acr_values": "idp:google"}}).app)
     world = make_world(settings={"extra_params": asked}, **callbacks)
-    guards = [world.oidc.require_acr(*acr)] if acr else []
+    guards = [world.oidc.require_acr(*acr), world.oidc.require_recent(60)] if acr else []
     await start(world.app)
     assert {each.partition(" in extra_params: it asks the")[0] for each in caplog.messages} == (
         told - {"acr_values"} if guards else told
     )
+    caplog.clear()
+    for query in ("", "?max_age=0&acr_values=mfa", "?max_age=0&acr_values=mfa"):
+        await world.browser().get(f"/auth/login{query}", follow_redirects=False)
+    text = "a login asked for it, and no guard requires it: oidc.require_"
+    asked_for = [f"acr_values: {text}acr(...) does", f"max_age: {text}recent(...) does"]
+    assert caplog.messages == ([] if guards or not told else asked_for)
 
 
 def decorated(function: Any) -> Any:
