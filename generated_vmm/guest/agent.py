@@ -382,6 +382,7 @@ class Program:
             "returncode": self.returncode, "timed_out": self.timed_out,
             "output_bytes": self.end, "input_bytes": self.input_bytes,
             "takes_input": self.input is not None,
+            "is_unread": self.is_full and not self.acknowledged and self.returncode is None,
         }  # fmt: skip
 
     def exchange(self, body: dict[str, Any], seconds: float) -> dict[str, object]:

@@ -22,6 +22,7 @@ from generated_vmm.guest._async.program import (
     DEFAULT_MAX_OUTPUT_BYTES,
     LONGEST_WAIT,
     AsyncProgram,
+    tell_unread,
 )
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output
@@ -229,8 +230,14 @@ class AsyncGuest(Context, Told):
         return AsyncProgram(self._link, id, state.args, state, offset)
 
     async def programs(self) -> list[models.ProgramState]:
-        """The programs that the agent knows: all that run, and the last that have ended."""
-        return await self._link.send(operations.list_programs())
+        """The programs that the agent knows: all that run, and the last that have ended.
+
+        Emits a RuntimeWarning for one that stands still because nobody has read its output.
+        """
+        found = await self._link.send(operations.list_programs())
+        for state in found:
+            tell_unread(state)
+        return found
 
     def path(self, path: AnyPath) -> AsyncGuestPath:
         """A file or folder of the guest."""

@@ -20,7 +20,12 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link, Machine
 from generated_vmm.guest._sync.path import GuestPath
-from generated_vmm.guest._sync.program import DEFAULT_MAX_OUTPUT_BYTES, LONGEST_WAIT, Program
+from generated_vmm.guest._sync.program import (
+    DEFAULT_MAX_OUTPUT_BYTES,
+    LONGEST_WAIT,
+    Program,
+    tell_unread,
+)
 from generated_vmm.guest.answers import Output
 from generated_vmm.guest.paths import AnyPath
 from generated_vmm.misuse import Told, require_kind, require_options
@@ -222,8 +227,14 @@ class Guest(Context, Told):
         return Program(self._link, id, state.args, state, offset)
 
     def programs(self) -> list[models.ProgramState]:
-        """The programs that the agent knows: all that run, and the last that have ended."""
-        return self._link.send(operations.list_programs())
+        """The programs that the agent knows: all that run, and the last that have ended.
+
+        Emits a RuntimeWarning for one that stands still because nobody has read its output.
+        """
+        found = self._link.send(operations.list_programs())
+        for state in found:
+            tell_unread(state)
+        return found
 
     def path(self, path: AnyPath) -> GuestPath:
         """A file or folder of the guest."""

@@ -17,7 +17,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.misuse import Told, require_kind
+from generated_vmm.misuse import Told, require_kind, warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -26,7 +26,17 @@ LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
 MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
+UNREAD = (
+    "{}, {!r}, stands still until its output is read: read it, or start a server as "
+    "['sh', '-c', 'exec server >/var/log/server 2>&1']"
+)
 INPUT_IS_OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
+
+
+def tell_unread(state: models.ProgramState) -> None:
+    """A RuntimeWarning for a program that nobody reads, and that stands still for that."""
+    if state.is_unread:
+        warn_caller(UNREAD.format(state.id, state.args[:1]))
 
 
 class Program(Told):
@@ -66,6 +76,7 @@ class Program(Told):
     def poll(self) -> int | None:
         """The `returncode`, None while the program runs."""
         self._exchange()
+        tell_unread(self._state)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:

@@ -318,8 +318,8 @@ def test_a_wait_for_ever_for_what_the_caller_has_not_done_is_told_once(
 ) -> None:
     program = sync_guest.start(args, id="stuck", stdin=args == ["sort"])
     exchange, waits = program._exchange, itertools.count()
-    while program.poll() is None and args != ["sort"] and program.output_bytes < agent.REPLAY:
-        pass
+    while args != ["sort"] and program.output_bytes < agent.REPLAY:
+        exchange()
 
     def exchanged(_: float) -> None:
         exchange(signal=signal.SIGKILL if next(waits) > 1 else None)
@@ -389,6 +389,9 @@ def test_a_program_waits_while_nobody_reads(guest: Guest) -> None:
     with pytest.raises(GuestAgentTimeout):
         program.wait(0.3)
     assert program.output_bytes <= agent.REPLAY + agent.PART
+    for ask in (program.poll, guest.programs):
+        with pytest.warns(RuntimeWarning, match=r"\['sh'\], stands still until its output is re"):
+            ask()
     found = list(program.output())
     assert sum(len(each.data) for each in found if each.stream == "stdout") == SIZE
     assert not any(each.lost_bytes for each in found)

@@ -38,3 +38,9 @@ class ProgramState(ApiModel):
         description="Its exit status, or the negative number of the signal that ended it.",
     )
     """Its exit status, or the negative number of the signal that ended it."""
+
+    is_unread: bool | None = Field(
+        default=None,
+        description="Whether it waits until somebody reads its output, of which nothing was read.",
+    )
+    """Whether it waits until somebody reads its output, of which nothing was read."""
