@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from generated_vmm.process.keeper.folders import known_folders, open_private
+from generated_vmm.process.keeper.messages import ask
 from generated_vmm.process.keeper.record import read_record
 from generated_vmm.process.keeper.removal import remove_leftover
-from generated_vmm.process.taking import ask
 
 ANSWER_SECONDS = 1.0
 LINE = "{:<9} {:>8} {:>8}  {:<20} {}"

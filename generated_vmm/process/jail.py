@@ -13,6 +13,7 @@ from typing import Any
 
 from generated_vmm.process.errors import MonitorStartError
 from generated_vmm.process.jail_files import normal
+from generated_vmm.process.keeper.folder import ROOT
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Order
 from generated_vmm.process.keeper.sockets import open_beneath
@@ -26,7 +27,6 @@ from generated_vmm.process.settings import (
     monitor_arguments,
     words_of,
 )
-from generated_vmm.process.taking import ROOT
 
 HOST_PATHS = ("chroot_base_dir", "netns", "cwd", *FILES)
 REQUIRED = ("id", "uid", "gid")

@@ -19,7 +19,7 @@ from generated_vmm.process._sync.waiting import Block
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.kernel import LONGEST_END, NETWORK, Descriptor, join
-from generated_vmm.process.nursery import NURSERY, in_memory
+from generated_vmm.process.nursery import NURSERY
 from generated_vmm.transport.connection import start_over_in_children
 
 if TYPE_CHECKING:
@@ -184,8 +184,7 @@ class Tap(AsyncBlock, Block):
         }
         start_over_in_children(self)
         try:
-            self._connection = NURSERY.keeper("tap", self.name, mark)
-            NURSERY.order(self._connection, "tap", content=in_memory(tap))
+            self._connection = NURSERY.order("tap", self.name, mark, content=tap)
         except OSError as error:
             raise MonitorError(f"the tap {self.name} cannot be created: {error}") from error
         word, *failure = self._report(self._connection)

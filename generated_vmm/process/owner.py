@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
@@ -19,11 +18,10 @@ from generated_vmm.errors import VmmConnectionError
 from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper import kernel, messages
-from generated_vmm.process.keeper.kernel import Descriptor, Refused
-from generated_vmm.process.nursery import NURSERY, in_memory
+from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.nursery import NURSERY
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.place import Place
-from generated_vmm.process.taking import Taken
 from generated_vmm.transport.connection import popped, start_over_in_children
 
 ORPHAN_SECONDS = 2.0  # for the nursery to end a monitor whose keeper was killed
@@ -57,7 +55,6 @@ class Owner(Broadcast):
         self._failure: BaseException | None = None
         self._left: list[str] = []
         self._was_stopped = self._is_removed = False
-        self._taken = Taken()
         self._unstarted = [True]
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
@@ -67,7 +64,7 @@ class Owner(Broadcast):
     # What callers want
 
     def take(self) -> None:
-        """Takes the folder for a keeper, which waits for "start", unless there is one."""
+        """Orders a keeper, which takes the monitor's folder, unless there is one."""
         self._begin(self._order)
 
     def require_unstarted(self) -> None:
@@ -78,7 +75,7 @@ class Owner(Broadcast):
     def attach(self) -> None:
         """Follows the keeper of a detached monitor."""
         self._unstarted.clear()
-        self._begin(self._attach)
+        self._begin(self.place.attach)
 
     def say(self, word: str) -> None:
         """Sends a word to the keeper, as soon as there is one; "detach" gives the monitor up."""
@@ -257,40 +254,17 @@ class Owner(Broadcast):
             connection.close()
 
     def _order(self) -> socket.socket:
-        """Takes the folder and gives a keeper its order; one without an order undoes everything."""
         order = self.place.order()
-        connection = NURSERY.keeper("monitor", order.record.path)
-        try:
-            self._taken.take(order, self._pause)
-            given = {"content": in_memory(order), **self._taken.given}
-            NURSERY.order(connection, "monitor", **given)
-            self.outlets.open(self._taken.ends)
-            self._note("taken", [])
-        except BaseException as error:
-            self._fail(Refused(str(error)) if isinstance(error, OSError) else error)
-            self._taken.close()
-            messages.send(connection, "undo", order.record.path)
-        self._taken.close()
-        return connection
-
-    def _attach(self) -> socket.socket:
-        connection = self.place.attach(self._taken)
-        self.root = self._taken.root
-        self.outlets.open(self._taken.ends)
-        self._taken.close()
-        return connection
-
-    def _pause(self, seconds: float) -> None:
-        """Waits for another keeper to end. Raises `Refused` if nobody wants the monitor now."""
-        time.sleep(seconds)
-        if self._was_stopped:
-            raise Refused("the monitor was stopped before its socket responded")
+        return NURSERY.order("monitor", order.record.path, content=order)
 
     def _note(self, event: str, given: list[Descriptor], *report: str) -> None:
         """Notes what the keeper reports."""
         if event == "taken":
-            self.root, self.phase = self._taken.root, Phase.TAKEN
+            self.root = given[0] if given else None
+            self.phase = max(self.phase, Phase.TAKEN)
         elif event == "started":
+            if self._pid is None:
+                self.outlets.open(dict(zip(report[1:], given[1:], strict=True)))
             self._pid, self._pidfd = int(report[0]), given[0]
         elif event == "ready":
             self._socket, self.phase = given[0], Phase.READY
@@ -315,9 +289,7 @@ class Owner(Broadcast):
     def _fail(self, error: BaseException) -> None:
         """Notes why the keeper could not be followed: it hears nothing more, and undoes all."""
         self._failure = error.with_traceback(None)
-        if isinstance(error, Refused):
-            self._failure = MonitorStartError(str(error))
-        elif isinstance(error, OSError) and not isinstance(error, MonitorError):
+        if isinstance(error, OSError) and not isinstance(error, MonitorError):
             # anew, without the frames, which hold descriptors
             self._failure = MonitorStartError(f"no keeper can be started: {kernel.reason(error)}")
             self._failure.__cause__ = OSError(error.errno, kernel.reason(error), error.filename)
@@ -346,6 +318,5 @@ class Owner(Broadcast):
 
     def _close(self) -> None:
         self.outlets.abandon()
-        self._taken.close()
         self._pidfd = self.root = self._socket = None
         self.phase = Phase.FINISHED

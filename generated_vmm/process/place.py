@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, cast
 from generated_vmm.process.errors import MonitorError, MonitorExited
 from generated_vmm.process.keeper.folders import open_private
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
+from generated_vmm.process.keeper.messages import visit
 from generated_vmm.process.keeper.record import (
     GIVEN_FOLDER,
     LOG,
@@ -34,7 +35,6 @@ from generated_vmm.process.settings import (
     checked,
     monitor_arguments,
 )
-from generated_vmm.process.taking import Taken, visit
 from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
 
 HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FILES)
@@ -145,7 +145,7 @@ class Place:
             raise _ended(record)
         return create(*record.how["programs"], record.how["settings"])
 
-    def attach(self, taken: Taken) -> socket.socket:
+    def attach(self) -> socket.socket:
         """The connection to the keeper, whose owner this process is now.
 
         Raises `MonitorExited` if the monitor has ended, `MonitorError` if another process owns it.
@@ -154,7 +154,6 @@ class Place:
         with _opened(path) as folder:
             if (found := visit(folder, path, "attach", [caller.number])) is None:
                 raise _ended(_record_in(folder, path))
-            taken.find(folder, is_jailed=self._is_jailed)
         (word, *known), connection = found
         if word != "adopted":
             connection.close()

@@ -1,44 +1,213 @@
-"""The folder of a monitor, which its caller has taken: where its sockets are, and its record."""
+"""The folder of a monitor: taken, filled with what the program needs, and known by its record."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable
 
 from generated_vmm.process.keeper import kernel
-from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper.record import INPUT, LOG, OUTPUT, Order, Socket, write_record
-from generated_vmm.process.keeper.removal import remove
-from generated_vmm.process.keeper.sockets import open_listening
+from generated_vmm.process.keeper.folders import (
+    enter,
+    make_parents,
+    open_private,
+    require_private,
+    require_trusted_path,
+)
+from generated_vmm.process.keeper.kernel import Descriptor, Refused
+from generated_vmm.process.keeper.messages import ask
+from generated_vmm.process.keeper.record import (
+    INPUT,
+    KEEPER,
+    LOG,
+    METRICS,
+    OUTPUT,
+    RECORD,
+    UNRECORDED,
+    Order,
+    Socket,
+    write_record,
+)
+from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
+from generated_vmm.process.keeper.sockets import is_served, open_listening
+
+ROOT = "root"  # of a jail
+MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it
+READABLE = stat.S_IRGRP | stat.S_IROTH
 
 
 class Folder:
-    """The folder of one monitor. `given` is what the caller has opened: see `taking.Taken`."""
+    """The folder of one monitor. Each step raises `Refused` or OSError."""
 
-    def __init__(self, order: Order, given: Mapping[str, Descriptor]) -> None:
+    def __init__(self, order: Order) -> None:
         self._order, self._record = order, order.record
-        self._folder, self.api_folder = given["folder"], given["api"]
-        self.fifos = [given[INPUT], given[OUTPUT], given[LOG]]
-        self.listener = socket.socket(fileno=os.dup(given["listener"].number))
+        self.descriptor: Descriptor | None = None
+        self.root: Descriptor | None = None
+        self.listener: socket.socket | None = None
+
+    @property
+    def taken(self) -> Descriptor:
+        """The folder, which is locked."""
+        if self.descriptor is None:
+            raise FileNotFoundError(f"{self._record.path} is not taken")
+        return self.descriptor
+
+    @property
+    def number(self) -> int:
+        """The number of its descriptor."""
+        return self.taken.number
+
+    @property
+    def inside(self) -> Descriptor:
+        """The folder whose files are the monitor's."""
+        return self.root or self.taken
+
+    def take(self, pause: Callable[[float], object]) -> None:
+        """Makes the folder, or takes over one without a keeper, and locks it.
+
+        `pause` waits some seconds for another keeper to end, and raises if nobody waits any more.
+        """
+        path = self._record.path
+        if self._record.jailed:
+            parent = os.path.dirname(path)
+            with kernel.about("chroot_base_dir", os.path.dirname(parent)):
+                make_parents(path)
+            for folder in (os.path.dirname(parent), parent):
+                require_private(folder, os.stat(folder))
+        while self.descriptor is None:
+            require_trusted_path(path)
+            with kernel.about("directory", path):
+                is_new = False
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, UNRECORDED)
+                    is_new = True
+                try:
+                    self._take_over(path, pause, is_new=is_new)
+                except OSError:
+                    if is_new and self.descriptor is None:
+                        os.rmdir(path)
+                    raise
+        self._listen()
+        if self._record.jailed:
+            os.mkdir(ROOT, 0o755, dir_fd=self.number)
+            self.root = Descriptor(os.open, ROOT, kernel.FOLDER, dir_fd=self.number)
+
+    def _take_over(self, path: str, pause: Callable[[float], object], *, is_new: bool) -> None:
+        """Takes a folder without a keeper, unless it has just been removed."""
+        try:
+            folder = open_private(path)
+        except FileNotFoundError:
+            if os.path.islink(path):
+                raise
+            return
+        mode = stat.S_IMODE(os.fstat(folder.number).st_mode)
+        if mode & READABLE:
+            raise Refused(f"{path} can be locked by others (mode {mode:o}): chmod go-r")
+        if (seen := ask(folder.number, path, pause=pause)) is not None:
+            if seen[0] == "detached":
+                raise Refused(f"a detached monitor runs in {path}: attach to it")
+            raise Refused(f"{path} is in use by process {seen[1]}")
+        with contextlib.suppress(FileNotFoundError):
+            if kernel.identity(os.path.realpath(path)) == kernel.identity(folder.number):
+                if not is_new or os.listdir(folder.number):
+                    is_new = self._clear(folder.number, path)
+                self.descriptor = folder
+                self._enter(made=is_new)
+
+    def _clear(self, folder: int, path: str) -> bool:
+        """Removes what a monitor has left in a folder; whether a keeper has made the folder."""
+        before = remove_leftover(folder, path, keeps_folder=True)
+        if self._record.jailed and set(os.listdir(folder)) - {RECORD}:
+            raise Refused(f"{path} exists: it is another jail, or something is mounted in it")
+        return before is not None and before.made
+
+    def _enter(self, *, made: bool) -> None:
+        """Gives the folder, which is to be undone from now on, its record.
+
+        It has a mode of its own before, by which it is known if the keeper is killed.
+        """
+        self._record.made = made
+        enter(self.number, self._record.path)
+        write_record(self.number, self._record)
+        if made:
+            os.fchmod(self.number, MODE_OF_JAIL if self._record.jailed else MODE)
+
+    def _listen(self) -> None:
+        """Listens on a socket in the folder, for later owners and for questions."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(KEEPER, dir_fd=self.number)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        before = os.umask(0o177)
+        try:
+            self.listener.bind(f"/proc/self/fd/{self.number}/{KEEPER}")
+        finally:
+            os.umask(before)
+        self.listener.listen()
 
     def is_gone(self) -> bool:
         """Whether somebody has deleted the folder: nobody can find the monitor any more."""
-        return os.fstat(self._folder.number).st_nlink == 0
+        return os.fstat(self.number).st_nlink == 0
+
+    def save(self) -> None:
+        """Writes the record."""
+        with kernel.about("directory", self._record.path):
+            write_record(self.number, self._record)
 
     def undo(self, *, keeps_folder: bool) -> list[str]:
         """Removes everything and gives the folder up; what could not be removed, and why."""
-        self.listener.close()
-        left = remove(self._record, self._folder.number, keeps_folder=keeps_folder)
-        self._folder.close()
+        if self.listener is not None:
+            self.listener.close()
+        if self.descriptor is None:
+            return []
+        left = remove(self._record, self.number, keeps_folder=keeps_folder)
+        self.descriptor.close()
         return left
+
+    # What the program needs
+
+    def make_fifos(self) -> None:
+        """Makes the fifos, and locks that of the program's standard input."""
+        for name in (INPUT, OUTPUT, LOG, METRICS):
+            with kernel.about("the fifo", f"{self._record.path}/{name}", "cannot be created"):
+                os.mkfifo(name, 0o600, dir_fd=self._place_of(name))
+        self.input = self.open(INPUT, os.O_RDWR)
+        kernel.lock(self.input.number)
+        if self.root is not None:
+            for name in (LOG, METRICS):
+                fifo = self.open(name, os.O_RDONLY | os.O_NONBLOCK)
+                os.fchown(fifo.number, *self._order.user)
+
+    def open(self, name: str, flags: int) -> Descriptor:
+        """An end of a fifo. The user of a jail may have removed or replaced it: OSError."""
+        return open_fifo(name, self._place_of(name), flags)
+
+    def _place_of(self, name: str) -> int:
+        return (self.inside if name in (LOG, METRICS) else self.taken).number
+
+    def open_api_folder(self) -> None:
+        """Opens the folder of the API's socket. Raises `Refused` if the socket's path exists."""
+        folder, name = self._order.socket
+        self.api_folder = self.inside
+        if folder:
+            path = f"{folder}/{name}"
+            with kernel.about("socket_path", path):
+                self.api_folder = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
+            inner = f"/proc/self/fd/{self.api_folder.number}/{name}"
+            if is_served(inner):
+                raise Refused(f"{path} is in use: another process listens there")
+            if os.path.lexists(inner):
+                what = "exists although nothing listens there; remove it if it is not needed"
+                raise Refused(f"{path} {what}")
+            self._note(self.api_folder, folder, name)
 
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
         found = open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
         if self._record.sockets:
             self._record.sockets[0].id = kernel.identity(found.number)
-            self._save()
+            self.save()
         return found
 
     def note_vsock(self, path: str) -> None:
@@ -50,11 +219,11 @@ class Folder:
         held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
         found = open_listening(held, name, self._order.user[0])
         del self._record.sockets[bool(self._order.socket[0]) :]
-        identities = kernel.identity(held.number), kernel.identity(found.number)
-        self._record.sockets.append(Socket(folder, identities[0], name, identities[1]))
-        self._save()
+        self._note(held, folder, name, kernel.identity(found.number))
         self._vsock_folder = held  # so that no other folder gets its identity
 
-    def _save(self) -> None:
-        with kernel.About("directory", self._record.path):
-            write_record(self._folder.number, self._record)
+    def _note(
+        self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
+    ) -> None:
+        self._record.sockets.append(Socket(folder, kernel.identity(held.number), name, found))
+        self.save()

@@ -1,11 +1,12 @@
-"""The whole life of a monitor: its keeper starts it, and undoes everything that was made for it.
+"""The whole life of a monitor: its keeper makes everything, starts it, and undoes everything.
 
-`Keeper.live` runs the monitor. `Keeper.undo` removes everything. It follows the program's end, the
-owner's word `stop` or `kill`, or the end of the owner of a monitor that is not detached.
+`Keeper.live` makes everything and runs the monitor. `Keeper.undo` removes everything. It follows
+the program's end, the owner's word `stop` or `kill`, or the end of the owner of a monitor that is
+not detached.
 
-The caller is the process that starts the monitor; it has taken the folder, and is the first owner.
-An owner says `start`, `up` (the monitor has responded), `binding` and `bound` (before and after a
-call that may bind the socket of a vsock device), `stop` or `kill`. The keeper reports `started`,
+The caller is the process that starts the monitor; it is the first owner. An owner says `start`,
+`up` (the monitor has responded), `binding` and `bound` (before and after a call that may bind the
+socket of a vsock device), `stop` or `kill`. The keeper reports `taken` (the folder), `started`,
 `ready` (the socket listens), `noted` (what was bound), `ended` and `removed`.
 
 The nursery forks the keeper in advance (`nursery.py`). The keeper is the parent of its monitor and
@@ -21,7 +22,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 from generated_vmm.process.keeper import kernel, messages
@@ -30,10 +31,13 @@ from generated_vmm.process.keeper.folder import Folder
 from generated_vmm.process.keeper.folders import open_private
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, is_ready
 from generated_vmm.process.keeper.program import Program
-from generated_vmm.process.keeper.record import Order, record_of
+from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT, Order, Record
 from generated_vmm.process.keeper.removal import remove_leftover
 from generated_vmm.process.keeper.sockets import vsock_path
 
+BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
+READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
+ENDS = ((INPUT, WRITING), (OUTPUT, READING), (LOG, READING), (METRICS, READING))
 TERMINATING_SECONDS = 2.0
 QUESTION_SECONDS = 0.1  # between the connection of a visitor and its question
 LONGEST_UNSEEN = 30.0  # seconds until a keeper without an owner sees that its folder is gone
@@ -46,28 +50,27 @@ class Goal(IntEnum):
     TAKE, START, UP, STOP, KILL = range(5)
 
 
-GOALS = {each.name.lower(): each for each in Goal}
-
-
 class Keeper:
     """The keeper of one monitor."""
 
-    def __init__(
-        self,
-        connection: socket.socket,
-        owner_pidfd: Descriptor,
-        order: Order,
-        given: Mapping[str, Descriptor],
-    ) -> None:
+    def __init__(self, connection: socket.socket, owner_pidfd: Descriptor, order: Order) -> None:
         self.order, self.record = order, order.record
         self.owner = Conversation(connection, owner_pidfd, detached=order.detached)
-        self.folder, self.program = Folder(order, given), Program()
+        self.folder, self.program = Folder(order), Program()
 
     def live(self) -> None:
-        """Runs the monitor until everything is to be undone. Raises `Refused`, OSError."""
+        """Makes everything, and returns when everything is to be undone. Raises `Refused`, OSError.
+
+        The owner orders the start, and may put files into the jail before.
+        """
         kernel.become_subreaper()
+        self.folder.take(self._pause)
+        self._report_taken()
         while self.owner.goal < Goal.START:
             self._look(None)
+        self._require_wanted()
+        self.folder.make_fifos()
+        self.folder.open_api_folder()
         self._start_program()
         try:
             self._wait_until_it_listens()
@@ -93,9 +96,10 @@ class Keeper:
     def _look(self, seconds: float | None) -> None:
         """Waits until something happens, or the time is up."""
         listener = self.folder.listener
+        watched = [] if listener is None else [listener.fileno()]
         pidfds = [] if self.program.pidfd is None else [self.program.pidfd.number]
-        ready = self.owner.wait(seconds, listener.fileno(), *pidfds)
-        if listener.fileno() in ready and not ready.intersection(pidfds):
+        ready = self.owner.wait(seconds, *watched, *pidfds)
+        if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):
             # not after the program has ended: then visitors read the record
             with contextlib.suppress(OSError, ValueError):
                 self._answer(listener.accept()[0])
@@ -127,13 +131,31 @@ class Keeper:
             raise ValueError("the descriptor is no pidfd")
         self.owner.begin(visitor, pidfd)
         self.owner.report("adopted")
+        self._report_taken()
         self._report_started()
         self._report_ready()
 
+    def _pause(self, seconds: float) -> None:
+        self._look(seconds)
+        self._require_wanted()
+
+    def _require_wanted(self) -> None:
+        if self.owner.goal >= Goal.STOP:
+            raise Refused("the monitor was stopped before its socket responded")
+
+    def _report_taken(self) -> None:
+        root = self.folder.root
+        self.owner.report("taken", given=[] if root is None else [root.number])
+
     def _report_started(self) -> None:
-        """Gives the owner the process."""
-        given = [] if self.program.pidfd is None else [self.program.pidfd.number]
-        self.owner.report("started", self.program.pid, given=given)
+        """Gives the owner the process, and new ends of the outlets that are there."""
+        opened: dict[str, Descriptor] = {}
+        for name, flags in ENDS:
+            with contextlib.suppress(OSError):  # the user of a jail may have removed it
+                opened[name] = self.folder.open(name, flags)
+        given = filter(None, [self.program.pidfd, *opened.values()])
+        numbers = [each.number for each in given]
+        self.owner.report("started", self.program.pid, *opened, given=numbers)
 
     def _report_ready(self) -> None:
         self.owner.report("ready", given=[self._api.number])
@@ -142,15 +164,10 @@ class Keeper:
 
     def _start_program(self) -> None:
         """Its standard input is the locked fifo: without a keeper, the lock says that it runs."""
-        self._require_wanted()
+        opened = [self.folder.open(name, BOTH_ENDS) for name in (OUTPUT, LOG)]
         inherited = [self.folder.api_folder] if self.order.inherits else []
-        self.program.start(self.order, [*self.folder.fifos, *inherited])
-        del self.folder.fifos[1:]
+        self.program.start(self.order, [self.folder.input, *opened, *inherited])
         self._report_started()
-
-    def _require_wanted(self) -> None:
-        if self.owner.goal >= Goal.STOP:
-            raise Refused("the monitor was stopped before its socket responded")
 
     def _follow_program(self) -> bool:
         """Follows the jailer to its child in a new PID namespace; returns whether it runs."""
@@ -190,7 +207,7 @@ class Keeper:
             self.owner.is_binding = self.owner.has_bound = False
             self._note_vsock()
             self.owner.report("noted")
-        is_alone = not self.owner.is_there
+        is_alone = self.owner.pid is None
         if is_alone and self.folder.is_gone():
             self.owner.goal = Goal.KILL
         else:
@@ -221,11 +238,6 @@ class Conversation:
         connection.setblocking(False)
         self._connection: socket.socket | None = connection
         self._pidfd = pidfd
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is an owner."""
-        return self._connection is not None
 
     @property
     def pid(self) -> int | None:
@@ -261,7 +273,8 @@ class Conversation:
         word = words[0]
         self.is_binding |= word == "binding"
         self.has_bound |= word == "bound"
-        self.goal = max(self.goal, GOALS.get(word, self.goal))
+        if word.upper() in Goal.__members__:
+            self.goal = max(self.goal, Goal[word.upper()])
 
     def _lose_owner(self) -> None:
         """Continues without an owner. A monitor that is not detached is to be killed."""
@@ -273,12 +286,10 @@ class Conversation:
             self.goal = Goal.KILL
 
 
-def keep(
-    order: dict[str, Any], connection: socket.socket, caller: Descriptor, **given: Descriptor
-) -> None:
-    """Keeps one monitor until nothing of it is left. See `taps.keep`, and `Folder` for `given`."""
-    record = record_of(order.pop("record"))
-    keeper, failure = Keeper(connection, caller, Order(record=record, **order), given), ""
+def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descriptor) -> None:
+    """Keeps one monitor until nothing of it is left. The arguments are those of `taps.keep`."""
+    record = Record(**order.pop("record"))
+    keeper, failure = Keeper(connection, caller_pidfd, Order(record=record, **order)), ""
     try:
         keeper.live()
     except Exception as error:
@@ -287,17 +298,8 @@ def keep(
     keeper.owner.report("removed", failure, *left)
 
 
-def undo(path: str) -> list[str]:
-    """Removes what a caller has made, without an order; what could not be removed, and why."""
-    try:
-        clean(path)
-        return []
-    except (Refused, OSError) as error:
-        return [str(error)]
-
-
 def clean(path: str) -> None:
-    """Removes what a killed keeper or caller has left. Raises `Refused`, OSError."""
+    """Removes what a killed keeper has left. Raises `Refused`, OSError."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
         if kernel.lock(folder.number):
             remove_leftover(folder.number, path, keeps_folder=False)

@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 
@@ -19,11 +19,11 @@ from generated_vmm.process.keeper.annotations import Any, Self
 ABOVE = 10  # descriptors that are not those of a program
 RESET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-PAGE = 4096
 PAUSE = 0.005  # seconds between two checks
 LONGEST_END = 30.0  # seconds for a killed process to free its memory
 LONGEST_POLL = 2**31 - 1  # milliseconds, 24 days
 NETWORK = 0x40000000  # CLONE_NEWNET (setns(2))
+OURS = "/proc/self/ns/net"
 SUBREAPER = 36  # prctl(2)
 PROCESS_LIMIT = "the limit of processes is reached (ulimit -u, pids.max)"
 _prctl, _setns = (getattr(ctypes.CDLL(None, use_errno=True), each) for each in ("prctl", "setns"))
@@ -85,6 +85,11 @@ def join(namespace: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def is_elsewhere(namespace: int) -> bool:
+    """Whether it is a network namespace other than ours."""
+    return os.fstat(namespace).st_ino != os.stat(OURS).st_ino
+
+
 def ready_of(numbers: Iterable[int], seconds: float | None = None) -> set[int]:
     """The descriptors that become readable in time; a pidfd does at the end of its process."""
     waiting = select.poll()
@@ -112,19 +117,14 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-class About:
+@contextlib.contextmanager
+def about(option: str, path: str, what: str = "") -> Iterator[None]:
     """Names the option and the path that the system refuses."""
-
-    def __init__(self, *words: str) -> None:
-        self._words = words
-
-    def __enter__(self) -> None:
-        """Begins the block."""
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        """Raises `Refused` for an OSError of the block."""
-        if isinstance(error, OSError):
-            raise Refused(f"{' '.join(self._words)}: {reason(error)}") from error
+    try:
+        yield
+    except OSError as error:
+        text = " ".join(filter(None, (option, path, what)))
+        raise Refused(f"{text}: {reason(error)}") from error
 
 
 # Files
@@ -142,14 +142,8 @@ def mount_of(descriptor: int) -> bytes:
 
 
 def _line_of(path: str, name: bytes) -> bytes:
-    lines = read(path).split(b"\n")
-    return next((line for line in lines if line.startswith(name)), b"")
-
-
-def read(path: str) -> bytes:
-    """The content of a file of the kernel. Buffers of Python take 0.03 MiB of each keeper."""
-    with Descriptor(os.open, path, os.O_RDONLY) as file:
-        return b"".join(iter(partial(os.read, file.number, PAGE), b""))
+    with open(path, "rb") as file:
+        return next((line for line in file if line.startswith(name)), b"")
 
 
 # Locks
@@ -230,7 +224,8 @@ def children(parent: int) -> list[int]:
 
     Source: proc(5), /proc/PID/task/TID/children.
     """
-    return [int(pid) for pid in read(f"/proc/{parent}/task/{parent}/children").split()]
+    with open(f"/proc/{parent}/task/{parent}/children", "rb") as file:
+        return [int(pid) for pid in file.read().split()]
 
 
 def is_descendant(pid: int) -> bool:

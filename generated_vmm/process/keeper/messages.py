@@ -6,19 +6,23 @@ The first word says what it is. The words of one message are separated by NUL, w
 from __future__ import annotations
 
 import array
+import contextlib
 import errno
-import marshal
+import json
 import os
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
+from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.annotations import Any
-from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.keeper.kernel import Descriptor, Refused
+from generated_vmm.process.keeper.record import KEEPER
 
 MOST_BYTES = 65_536
-MOST_DESCRIPTORS = 16
-CUT = int(socket.MSG_CTRUNC)  # a flag of an enumeration is a page of code
+ATTEMPT_SECONDS = 1.0
+MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
@@ -32,12 +36,11 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def send(connection: socket.socket, *words: object, given: Iterable[int] = ()) -> bool:
     """Sends words and descriptors; returns whether the other side is there."""
-    content = os.fsencode("\0".join(map(str, words)))
-    try:
-        socket.send_fds(connection, [content], [*given])
-    except OSError:
-        return False
-    return True
+    content = "\0".join(map(str, words))
+    with contextlib.suppress(OSError):
+        socket.send_fds(connection, [os.fsencode(content)], [*given])
+        return True
+    return False
 
 
 def receive(connection: socket.socket) -> Received | None:
@@ -54,7 +57,7 @@ def receive(connection: socket.socket) -> Received | None:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             numbers.frombytes(data[: len(data) - len(data) % INT])
     given = [Descriptor(int, each) for each in numbers]
-    if flags & CUT:
+    if flags & socket.MSG_CTRUNC:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # no numbers for what was given
     return (os.fsdecode(content).split("\0"), given) if content else None
 
@@ -79,11 +82,18 @@ def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, by
     return connection.recvmsg(MOST_BYTES, room, flag)[:3]
 
 
+def in_memory(content: object) -> Descriptor:
+    """A file in memory with content that may be longer than a message: environments are."""
+    file = Descriptor(os.memfd_create, "order")
+    with open(f"/proc/self/fd/{file.number}", "w") as writing:
+        json.dump(content, writing, default=vars)
+    return file
+
+
 def content_of(file: Descriptor) -> Any:
     """The content of a file in memory, which is closed then. Another may have read it before."""
     with file:
-        content = os.pread(file.number, os.fstat(file.number).st_size, 0)
-        return marshal.loads(content)  # noqa: S302  # of our own caller
+        return json.loads(os.pread(file.number, os.fstat(file.number).st_size, 0))
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -91,3 +101,69 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     pid, uid, _ = PEER.unpack(found)
     return pid, uid
+
+
+def ask(
+    folder: int,
+    path: str,
+    *,
+    seconds: float = kernel.LONGEST_END,
+    pause: Callable[[float], object] = time.sleep,
+) -> list[str] | None:
+    """What a folder's keeper says: "owned" or "detached", its owner, its monitor's number and id.
+
+    See `visit`.
+    """
+    found = visit(folder, path, "ask", seconds=seconds, pause=pause)
+    if found is None:
+        return None
+    words, connection = found
+    connection.close()
+    return words
+
+
+def visit(
+    folder: int,
+    path: str,
+    word: str,
+    given: Iterable[int] = (),
+    *,
+    seconds: float = kernel.LONGEST_END,
+    pause: Callable[[float], object] = time.sleep,
+) -> tuple[list[str], socket.socket] | None:
+    """The answer of a folder's keeper, and the connection to it.
+
+    None if the folder has no keeper, and is locked by this process now. Waits for a keeper that has
+    just begun, or is about to end. Raises `Refused` if the folder is locked all the time, and
+    nobody answers.
+    """
+    deadline = time.monotonic() + seconds
+    while not kernel.lock(folder):
+        left = deadline - time.monotonic()
+        if word == "ask":  # who comes as the owner comes once
+            left = min(left, ATTEMPT_SECONDS)
+        with contextlib.suppress(OSError):
+            if (answer := _answer(folder, word, given, left)) is not None:
+                return answer
+        if time.monotonic() > deadline:
+            who = kernel.in_words(kernel.holders(folder))
+            raise Refused(f"{path} is in use by {who}, which does not answer")
+        pause(kernel.PAUSE)
+    return None
+
+
+def _answer(
+    folder: int, word: str, given: Iterable[int], seconds: float
+) -> tuple[list[str], socket.socket] | None:
+    """None if the keeper is about to end. Raises OSError."""
+    with contextlib.ExitStack() as stack:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stack.enter_context(connection).settimeout(max(kernel.PAUSE, seconds))
+        connection.connect(f"/proc/self/fd/{folder}/{KEEPER}")
+        if peer_of(connection)[1] != os.geteuid():
+            return None
+        send(connection, word, given=given)
+        if (received := receive(connection)) is None:
+            return None
+        stack.pop_all()
+        return received[0], connection

@@ -1,8 +1,8 @@
 """The nursery of a process that starts monitors: it forks a keeper for each of them.
 
-`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. On descriptor 3 the caller asks
-for a keeper in advance, with the keeper's end of a connection: so an order goes straight to one
-that waits for it. With each request the caller says what the keeper before gets to keep.
+`python nursery.py SYS_PATH` is small, so a keeper is a cheap copy. It offers the caller, on
+descriptor 3, a connection to a keeper that it has forked in advance, and another one for each word
+`next`. The caller's order goes straight to the keeper, which notes for the nursery what it keeps.
 
 The nursery is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and
 removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has ended and
@@ -34,93 +34,91 @@ from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.annotations import Any  # noqa: E402
 from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
 
-REQUESTS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
+OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
-    """The keepers of one caller that are not collected yet, and what each of them keeps."""
+    """The keepers of one caller that are not collected yet, and what each of them has noted."""
 
-    def __init__(self, requests: socket.socket, caller: Descriptor) -> None:
-        self._requests, self._caller = requests, caller
-        self._kept: dict[int, list[str]] = {}  # kind and names
+    def __init__(self, offers: socket.socket, caller: Descriptor) -> None:
+        self._offers, self._caller = offers, caller
+        self._forked: dict[int, list[str]] = {}
         self._namespaces: dict[int, list[Descriptor]] = {}  # of those that are not in ours
-        self._newest = 0
+        self._notes, self._noting = messages.pair()
+        self._notes.setblocking(False)
         self._woken, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writing)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def work(self) -> None:
         """Works until the caller has ended and no keeper is left."""
-        watched = [self._woken, self._requests.fileno(), self._caller.number]
-        while len(watched) > 1 or self._kept:
-            ready = kernel.ready_of(watched)
+        has_caller = True
+        self._offer()
+        while has_caller or self._forked:
+            callers = [self._offers.fileno(), self._caller.number] if has_caller else []
+            ready = kernel.ready_of([self._woken, self._notes.fileno(), *callers])
+            if ready.intersection(callers):
+                is_asked = kernel.is_ready(self._offers.fileno())
+                has_caller = is_asked and messages.receive(self._offers) is not None
+                if has_caller:
+                    self._offer()
+            self._read_notes()
             if self._woken in ready:
                 os.read(self._woken, 65_536)
                 self._collect()
-            elif watched[1] not in ready or not self._serve():
-                del watched[1:]
 
-    def _serve(self) -> bool:
-        """Forks the keeper that the caller asks for; false if the caller has ended."""
+    def _offer(self) -> None:
+        """Offers the caller a keeper that waits for its order, or says why there is none."""
         try:
-            received = messages.receive(self._requests)
-        except OSError:  # no descriptor was free: the caller sees the end of its connection
-            return True
-        if received is None:
-            return False
-        (_, *kept), (connection, *elsewhere) = received
-        self._note(kept, elsewhere)
-        try:
-            self._newest = self._fork(self._wait_for_order, connection)
+            ours, theirs = messages.pair()
+            with ours, theirs:
+                self._fork(self._wait_for_order, ours, theirs)
+                messages.send(self._offers, "keeper", given=[ours.fileno()])
         except OSError as error:
-            self._newest = 0
-            messages.send(socket_of(connection), "none", error.errno)
-        return True
+            messages.send(self._offers, "none", error.errno)
 
-    def _note(self, kept: list[str], elsewhere: list[Descriptor]) -> None:
-        """Notes what the newest keeper gets to keep, before it has its order."""
-        if self._newest in self._kept:
-            self._kept[self._newest] = kept
-            if elsewhere:
-                self._namespaces[self._newest] = elsewhere
-        if kept[:1] == ["tap"]:
-            with contextlib.suppress(ImportError):
-                module_of("tap")  # imported once, for all keepers to come
-
-    def _fork(self, work: Callable[..., None], *given: Any) -> int:
+    def _fork(self, work: Callable[..., None], *given: Any) -> None:
         """Forks a process that does some work and ends. Raises OSError."""
         if pid := os.fork():
-            self._kept[pid] = []
-            return pid
+            self._forked[pid] = []
+            return
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
-            self._requests.close()
+            self._offers.close()
+            self._notes.close()
             self._namespaces.clear()
             work(*given)
             status = 0
         finally:
             os._exit(status)
 
-    def _wait_for_order(self, connection: Descriptor) -> None:
+    def _wait_for_order(self, offered: socket.socket, owner: socket.socket) -> None:
         """A keeper's work, in the network namespace of the thread that orders it."""
-        owner = socket_of(connection)
-        connection.close()
-        messages.send(owner, "keeper")
-        is_over = self._caller.number in kernel.ready_of([owner.fileno(), self._caller.number])
-        if is_over or (order := messages.receive(owner)) is None:
-            raise EOFError("the caller has ended, and the nursery cleans")
-        (kind, *words), numbers = order
-        if kind == "undo":
-            messages.send(owner, "removed", "", *keeper.undo(*words))
-            return
-        given = dict(zip(words, numbers, strict=True))
-        if "namespace" in given:
-            kernel.join(given.pop("namespace").number)
-        content = messages.content_of(given.pop("content"))
-        module_of(kind).keep(content, owner, self._caller, **given)
+        offered.close()
+        kernel.ready_of([owner.fileno(), self._caller.number])
+        if not kernel.is_ready(owner.fileno()) or (order := messages.receive(owner)) is None:
+            return  # the caller has ended
+        (kind, *named), (namespace, content) = order
+        module = module_of(kind)
+        elsewhere = [namespace.number] if kernel.is_elsewhere(namespace.number) else []
+        messages.send(self._noting, os.getpid(), kind, *named, given=elsewhere)
+        for number in elsewhere:
+            kernel.join(number)
+        namespace.close()
+        module.keep(messages.content_of(content), owner, self._caller)
+
+    def _read_notes(self) -> None:
+        """Takes the notes of keepers: the kind and the names of what each keeps."""
+        for received in filter(None, messages.drain(self._notes)):
+            (pid, *kept), elsewhere = received
+            self._forked[int(pid)] = kept
+            if elsewhere:
+                self._namespaces[int(pid)] = elsewhere
+            with contextlib.suppress(ImportError):
+                module_of(kept[0])  # imported once, for all keepers to come
 
     def _collect(self) -> None:
         """Collects keepers that have ended, and has the work done of those that were killed."""
@@ -128,14 +126,13 @@ class Nursery:
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 ended.append(found)
-        while kernel.is_ready(self._requests.fileno()) and self._serve():
-            pass  # it says what they kept
+        self._read_notes()
         killed = []
         for pid, status in ended:
-            noted = self._kept.pop(pid, []), self._namespaces.pop(pid, [])
+            noted = self._forked.pop(pid, []), self._namespaces.pop(pid, [])
             if noted[0] and status:
                 killed.append(noted)
-        while killed and (theirs := set(kernel.children(os.getpid())) - self._kept.keys()):
+        while killed and (theirs := set(kernel.children(os.getpid())) - self._forked.keys()):
             for pid in theirs:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -144,13 +141,8 @@ class Nursery:
                 self._fork(clean, *noted)
 
 
-def socket_of(connection: Descriptor) -> socket.socket:
-    """Another descriptor of a connection, as a socket."""
-    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=os.dup(connection.number))
-
-
 def clean(kept: list[str], elsewhere: list[Descriptor]) -> None:
-    """Removes what a killed keeper or caller has left."""
+    """Removes what a killed keeper has left."""
     for namespace in elsewhere:
         kernel.join(namespace.number)
     kind, *named = kept
@@ -162,8 +154,8 @@ def module_of(kind: str) -> Any:
     return importlib.import_module(TAPS) if kind == "tap" else keeper
 
 
-def main(requests: socket.socket, caller: Descriptor) -> None:
-    """Forks the keepers that are asked for; only the end of the caller ends it."""
+def main(offers: socket.socket, caller: Descriptor) -> None:
+    """Offers keepers on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
     for number in kernel.RESET[:3]:
@@ -171,11 +163,11 @@ def main(requests: socket.socket, caller: Descriptor) -> None:
     kernel.become_subreaper()
     gc.disable()
     gc.freeze()
-    Nursery(requests, caller).work()
+    Nursery(offers, caller).work()
 
 
 if __name__ == "__main__":
     for name in PACKAGES:
         del sys.modules[name]
     sys.path[:] = json.loads(sys.argv[1])
-    main(socket.socket(fileno=REQUESTS), Descriptor(int, CALLER))
+    main(socket.socket(fileno=OFFERS), Descriptor(int, CALLER))

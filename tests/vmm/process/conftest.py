@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,11 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from generated_vmm.process import AsyncMonitor, JailedMonitor, Monitor
-from generated_vmm.process.keeper.folder import Folder
-from generated_vmm.process.keeper.keeper import Keeper
-from generated_vmm.process.keeper.kernel import Descriptor, is_ready
-from generated_vmm.process.keeper.record import Order, Record
-from generated_vmm.process.taking import Taken
+from generated_vmm.process.keeper.kernel import is_ready
 from tests.vmm.halves import Do as Do
 
 SIMULATED = [sys.executable, "-m", "generated_vmm.testing"]
@@ -91,29 +86,6 @@ def start(make: Make, do: Do) -> Make:
         return do(make(*words, **options).start())
 
     return start
-
-
-Keep = Callable[[socket.socket], Keeper]
-"""The keeper, with this end of a connection, of a monitor that was not started."""
-
-
-@pytest.fixture
-def keep(folder: Path) -> Iterator[Keep]:
-    kept: list[Keeper] = []
-    record = Record(str(folder / "kept"), None, {}, jailed=False)
-    user, socket_of_api = (os.geteuid(), os.getegid()), ("", "api.socket")
-    order = Order(record, user=user, argv=(), env={}, cwd="/", detached=True, socket=socket_of_api)
-
-    def keep(connection: socket.socket) -> Keeper:
-        taken = Taken()
-        taken.take(order, time.sleep)
-        pidfd = Descriptor(os.pidfd_open, os.getpid())
-        kept.append(Keeper(connection, pidfd, order, taken.given))
-        return kept[-1]
-
-    yield keep
-    for keeper in kept:
-        Folder.undo(keeper.folder, keeps_folder=False)
 
 
 def own_jail(base: Path, **options: Any) -> JailedMonitor:

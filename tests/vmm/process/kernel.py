@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
-from generated_vmm.process.nursery import NURSERY
-
 
 def user_of(folder: Path) -> int:
     """The user of the jails in a folder, who has no other processes."""
@@ -72,13 +70,12 @@ def control_groups(folder: Path) -> list[str]:
 
 
 def descriptors() -> set[str]:
-    """What this process has open, but for the connection to the next keeper."""
-    found, offered = set(), NURSERY._offered
+    """What this process has open, but for the nursery's socket."""
+    found = set()
     for each in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             found.add(f"{each.name} {each.readlink()}")
-    spare = "" if offered is None else f"{offered.number} socket:"
-    return {name for name in found if "/proc/" not in name and not (spare and spare in name)}
+    return {name for name in found if "/proc/" not in name}
 
 
 def left(before: set[str]) -> list[str]:

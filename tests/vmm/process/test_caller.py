@@ -7,19 +7,18 @@ import errno
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from generated_vmm.process import Monitor, MonitorStartError, nursery
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.kernel import is_ready
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
@@ -162,7 +161,7 @@ def test_a_keeper_that_is_killed_before_it_has_an_order_is_replaced(
     start: Make, watch: Watch
 ) -> None:
     pid = keeper_of(start(STAND_IN).pid)
-    wait_until(lambda: is_ready(NURSERY._offered.number))  # type: ignore[union-attr]
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
     for each in [watch(spare) for spare in children_of(NURSERY.pid or 0) if spare != pid]:
         each.send_signal(signal.SIGKILL)
         assert each.wait(PATIENCE)
@@ -174,7 +173,7 @@ def test_a_start_waits_for_a_keeper_not_for_the_nursery(
 ) -> None:
     """One keeper is forked in advance. There is no other while the nursery is frozen."""
     start(STAND_IN)
-    wait_until(lambda: is_ready(NURSERY._offered.number))  # type: ignore[union-attr]
+    wait_until(lambda: is_ready(NURSERY._offers.number))  # type: ignore[union-attr]
     monkeypatch.setattr(nursery, "LONGEST_END", 0.05)
     os.kill(NURSERY.pid or 0, signal.SIGSTOP)
     try:
@@ -188,13 +187,8 @@ def test_a_start_waits_for_a_keeper_not_for_the_nursery(
 def test_a_nursery_that_cannot_fork_says_why(
     make: Make, do: Do, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> socket.socket:
-        ours, theirs = messages.pair()
-        with theirs:
-            messages.send(theirs, "none", errno.EAGAIN)
-        return ours
-
-    monkeypatch.setattr(NURSERY, "_next_keeper", refused)
+    refused = Mock(return_value=(["none", str(errno.EAGAIN)], []))
+    monkeypatch.setattr(NURSERY, "_next_offer", refused)
     with pytest.raises(MonitorStartError, match="no keeper can be started: the limit of processes"):
         do(make(STAND_IN).start())
 
@@ -256,20 +250,16 @@ def test_a_fork_does_not_end_the_monitors_of_its_parent(start: Make, do: Do) -> 
 FORKS_IN_A_START = """\
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 order = NURSERY.order
-def order_and_fork(*words, **given):
-    order(*words, **given)
+def order_and_fork(*names, content):
+    connection = order(*names, content=content)
     if os.fork() == 0:
         os.close(1)
         time.sleep(1000)
+    return connection
 NURSERY.order = order_and_fork
-monitor = Monitor(binary, directory=folder, timeout=30).start()
+monitor = Monitor(binary, timeout=30).start()
 tell(pid=monitor.pid)
 sys.stdin.readline()
-"""
-STARTS_AGAIN = """\
-status, NURSERY.order = monitor.stop(), order
-Monitor(binary, directory=folder, timeout=30).start().kill()
-tell(status=status)
 """
 
 
@@ -281,13 +271,13 @@ tell(status=status)
 def test_a_fork_in_the_middle_of_a_start_hides_no_end(
     call: Call, victim_of: Callable[[int], int], told: dict[str, Any]
 ) -> None:
-    """It has copies of the connection and of what is locked."""
+    """It has a copy of the connection."""
     waits = f"tell(status=monitor.wait({PATIENCE}), ending=monitor.ending)\n"
     caller = call(FORKS_IN_A_START + waits)
     os.kill(victim_of(caller.told()["pid"]), signal.SIGKILL)
     caller.go_on()
     assert caller.told() == told
-    caller = call(FORKS_IN_A_START + STARTS_AGAIN)
+    caller = call(FORKS_IN_A_START + "tell(status=monitor.stop())\n")
     caller.told()
     caller.go_on()
     assert caller.told() == {"status": -signal.SIGTERM}

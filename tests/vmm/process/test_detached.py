@@ -22,19 +22,19 @@ from generated_vmm.process import (
     MonitorExited,
     MonitorStartError,
     place,
-    taking,
 )
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.folders import known_folders
-from generated_vmm.process.keeper.keeper import Goal
+from generated_vmm.process.keeper.keeper import Goal, Keeper
+from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
     PATIENCE,
     STARTS_ONE,
     WAITS,
     Call,
     Do,
-    Keep,
     Make,
     Watch,
     both_halves,
@@ -42,6 +42,15 @@ from tests.vmm.process.conftest import (
 )
 from tests.vmm.process.kernel import descriptors
 
+ORDER = Order(
+    Record("/vm", None, {}, jailed=False),
+    user=(0, 0),
+    argv=[],
+    env={},
+    cwd="/",
+    detached=True,
+    socket=("", "api.socket"),
+)
 WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 UNREADABLE = [b"hello", b"\xff\xfe", b"\0", b"\0stop", b"x" * 60_000]
 Attach = Callable[[Path], Monitor]
@@ -185,10 +194,10 @@ def test_a_keeper_ignores_what_it_cannot_read_of_its_owner(
     assert keeper.wait(PATIENCE)
 
 
-def test_an_owner_whose_connection_breaks_is_lost(keep: Keep) -> None:
+def test_an_owner_whose_connection_breaks_is_lost() -> None:
     """A keeper cannot read the descriptors of a message if there are too many."""
     ours, theirs = messages.pair()
-    keeper = keep(theirs)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.owner.goal = Goal.UP
     messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
@@ -263,7 +272,7 @@ def test_one_without_its_record_or_socket_is_not_taken_up(
     do(monitor.detach())
     keeper = watch(keeper_of(monitor.pid))
     (folder / "vm" / name).unlink()
-    monkeypatch.setattr(place, "visit", partial(taking.visit, seconds=0.1))
+    monkeypatch.setattr(place, "visit", partial(messages.visit, seconds=0.1))
     with pytest.raises(MonitorError, match=reason):
         do(type(monitor).attach(folder / "vm"))
     os.kill(monitor.pid, signal.SIGKILL)
@@ -271,9 +280,7 @@ def test_one_without_its_record_or_socket_is_not_taken_up(
     assert str(look(str(folder / "vm"), clean=True)).startswith("removed")
 
 
-def test_a_keeper_without_an_owner_wakes_up_to_look(
-    keep: Keep, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float | None] = []
 
     class Poll:
@@ -284,7 +291,7 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(
             return []
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    keeper = keep(theirs)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     monkeypatch.setattr(select, "poll", Poll)
     monkeypatch.setattr(keeper.folder, "is_gone", lambda: False)
     keeper._wait_for_news()
@@ -295,12 +302,11 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(
 
 
 def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
-    keep: Keep,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
-    keeper = keep(theirs)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.owner.goal = Goal.UP
     send = messages.send
     monkeypatch.setattr(
@@ -312,10 +318,10 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     assert keeper.record.ended == -signal.SIGKILL
 
 
-def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor(keep: Keep) -> None:
+def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> None:
     """The owner ends, and a visitor comes, between two looks of the keeper."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = keep(theirs)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.owner.goal = Goal.UP
     ours.close()
     messages.send(guest, "ask")
@@ -326,10 +332,10 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor(keep:
     assert answer[0][0] == "detached"
 
 
-def test_a_keeper_that_is_about_to_end_is_nobodys(keep: Keep) -> None:
+def test_a_keeper_that_is_about_to_end_is_nobodys() -> None:
     """Its owner has died in the middle of a start."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = keep(theirs)
+    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
     keeper.owner._lose_owner()
     messages.send(guest, "attach", given=[ours.fileno()])
     keeper._answer(asked)
@@ -402,9 +408,7 @@ def test_what_is_written_down_is_for_its_owner_and_has_no_environment(
 ) -> None:
     start(directory=folder, detached=True, env={**os.environ, "TOKEN": "not-for-files"})
     path = folder / "monitor.json"
-    assert {stat.S_IMODE(each.stat().st_mode) for each in (path, folder / "keeper.socket")} == {
-        0o600
-    }
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "not-for-files" not in path.read_text()
 
 

@@ -26,11 +26,12 @@ from generated_vmm.process import (
     jail_files,
 )
 from generated_vmm.process.keeper import messages, removal, sockets
+from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
-from generated_vmm.process.keeper.record import Record
+from generated_vmm.process.keeper.record import Order, Record
 from generated_vmm.process.keeper.removal import remove_entries
 from generated_vmm.transport import UnixChannel
-from tests.vmm.process.conftest import PATIENCE, SIMULATED, Keep, own_jail
+from tests.vmm.process.conftest import PATIENCE, SIMULATED, own_jail
 
 STAND_IN = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stand_in.py"))]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: only root has other users")
@@ -249,18 +250,21 @@ def test_a_socket_that_is_not_the_monitors_is_left(folder: Path) -> None:
     ],
 )
 def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
-    keep: Keep, folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+    folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "ANSWER_SECONDS", 0.1)
+    record = Record(str(folder), None, {}, jailed=False)
+    order = Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+    pidfd = Descriptor(os.pidfd_open, os.getpid())
     (ours, theirs), listening = messages.pair(), listen(folder / "api")
     with ours, theirs, listening as listener, ThreadPoolExecutor(1) as thread:
-        keeper = keep(theirs)
+        keeper = Keeper(theirs, pidfd, order)
         keeper._api = Descriptor(os.open, folder / "api", os.O_PATH)
         noting = thread.submit(keeper._note_vsock)
         with listener.accept()[0] as connection, contextlib.suppress(BrokenPipeError):
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + said)
             noting.result()
-    assert keeper.record.sockets == []
+    assert record.sockets == []
 
 
 @needs_root

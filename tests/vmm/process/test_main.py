@@ -155,6 +155,7 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
         os.kill(pid or 0, signal.SIGSTOP)
     for pid in (*children_of(NURSERY.pid or 0), NURSERY.pid):
         os.kill(pid or 0, signal.SIGKILL)
+    os.mkfifo(path / "console.in")
     program = [sys.executable, "-c", HOLDS_A_LOCK, str(path / "console.in")]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(program, **pipes) as monitor:
