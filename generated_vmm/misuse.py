@@ -45,10 +45,12 @@ class Word(str):
     _values: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, values: tuple[str, ...], text: str) -> Any:
-        """The text, which a newer monitor may have chosen from more values."""
-        made = cls(text)
-        made._values = values
+    def of(cls, values: tuple[Any, ...], value: object) -> Any:
+        """The value, which a newer monitor may have chosen from more; only texts are words."""
+        if not isinstance(value, str):
+            return value
+        made = cls(value)
+        made._values = tuple(each for each in values if isinstance(each, str))
         return made
 
     def __eq__(self, other: object) -> bool:

@@ -67,7 +67,7 @@ class AnsweredAs:
         return core_schema.json_or_python_schema(
             core_schema.no_info_after_validator_function(word, answered),
             asked,
-            serialization=core_schema.plain_serializer_function_ser_schema(str),
+            serialization=core_schema.plain_serializer_function_ser_schema(_plain),
         )
 
     def __get_pydantic_json_schema__(
@@ -77,6 +77,10 @@ class AnsweredAs:
         if schema["type"] == "json-or-python":
             return handler(schema["python_schema"])
         return handler(schema)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, str) else value
 
 
 def _text_of_path(value: object) -> object:
