@@ -20,7 +20,7 @@ from fastapi_oidc.web.serving import EndpointFunction, context_of
 
 _NO_LINK: Final = (
     "Signing out is a POST. Links and images cannot do it, a form can: "
-    '<form method="post"><button>Sign out</button></form>'
+    '<form method="post" action="{}"><button>Sign out</button></form>'
 )
 
 
@@ -72,9 +72,10 @@ def _only(role: Role, endpoint: EndpointFunction, engine: Engine) -> EndpointFun
         if request.method in methods:
             return await endpoint(request)
         allowed, is_link = {"Allow": ", ".join(methods)}, role is Role.LOGOUT
+        told = _NO_LINK.format(request.url.path)
         if not is_link or not is_navigation(request):
-            raise HTTPException(405, _NO_LINK if is_link else None, allowed)
-        page = method_page(_NO_LINK, party.settings.default_return_path)
+            raise HTTPException(405, told if is_link else None, allowed)
+        page = method_page(told, party.settings.default_return_path)
         response = await shown(context, page)
         response.headers.update(allowed)
         return response

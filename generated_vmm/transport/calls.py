@@ -49,6 +49,8 @@ NOTES = {
     "unavailable while running": "call pause() before, and resume() afterwards",
     "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
     "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib, in MiB",
+    "after configuring boot-specific": "load it into a new monitor before anything is set: it has "
+    "the machine's size and devices",
     "Snapshot size exceeds": "is the memory in snapshot_path, and the state in mem_backend?",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }

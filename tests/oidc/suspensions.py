@@ -30,11 +30,26 @@ async def is_cancelled(operation: Coroutine[Any, Any, object], at: int) -> bool:
 
 
 async def _cancelled(operation: Coroutine[Any, Any, object], at: int) -> None:
-    await _driven(operation, at)
+    await driven(operation, at, _cancel)
+
+
+async def _cancel() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+async def driven(
+    operation: Awaitable[object], at: int, happens: Callable[[], Awaitable[None]]
+) -> None:
+    """Await `operation`; when it waits for the time `at`, something happens before."""
+    await _driven(operation, at, happens)
 
 
 @coroutine
-def _driven(operation: Coroutine[Any, Any, object], at: int) -> Generator[Any, Any, None]:
+def _driven(
+    operation: Awaitable[object], at: int, happens: Callable[[], Awaitable[None]]
+) -> Generator[Any, Any, None]:
     """Hands each thing that `operation` waits for on to the task, as `await` does."""
     waiting = operation.__await__()
     step: Callable[[], Any] = partial(waiting.send, None)
@@ -43,11 +58,9 @@ def _driven(operation: Coroutine[Any, Any, object], at: int) -> Generator[Any, A
             waits_for = step()
         except StopIteration:
             return
-        if suspension == at:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
         try:
+            if suspension == at:
+                yield from happens().__await__()
             step = partial(waiting.send, (yield waits_for))
         except BaseException as error:
             step = partial(waiting.throw, error)

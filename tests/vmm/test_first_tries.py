@@ -157,6 +157,7 @@ def test_files_and_sizes_that_are_mixed_up(tmp_path: Path) -> None:
     notes = {
         "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib",
         "Snapshot size exceeds limit of 9 bytes": "is the memory in snapshot_path, and the state",
+        "not allowed after configuring boot-specific resources": "load it into a new monitor",
         "Address already in use": "a socket at a path of the call or in the snapshot is in use",
     }
     with SimulatedMonitor(path := tmp_path / "s") as monitor, VmmClient(path) as vm:

@@ -95,11 +95,12 @@ let looking
 let wake = () => {}
 
 /**
- * `act` is done again and again, each time after the milliseconds that it returned.
+ * `act` is done again and again, each time after the milliseconds that it returned. What it shows was read with the page.
  * @param {() => Promise<number>} act
  */
 function look(act) {
-  looks.push({ act, next: 0, read: Date.now() })
+  const asOf = /** @type {HTMLTimeElement | null} */ (document.querySelector('time[data-asof]'))
+  looks.push({ act, next: 0, read: asOf ? Date.parse(asOf.dateTime) : Date.now() })
 }
 
 /** Look again at once. */

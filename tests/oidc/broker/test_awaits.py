@@ -1,11 +1,8 @@
 """An end comes at each of the points where a call waits, and the call goes on afterwards."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
 from contextlib import aclosing
-from functools import partial
 from itertools import count
-from types import coroutine
 from typing import Any
 
 import pytest
@@ -15,28 +12,7 @@ from fastapi_oidc.broker.route import Api
 from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import TWO_HOURS, Rig, another_broker, rigged, session_of, store_of
 from tests.oidc.interleaving import Gate
-
-
-async def held(call: Awaitable[None], at: int, gate: Gate) -> None:
-    """Await `call`, which stands still before the gate when it waits for the time `at`."""
-    await _held(call, at, gate)
-
-
-@coroutine
-def _held(call: Awaitable[None], at: int, gate: Gate) -> Generator[Any, Any, None]:
-    waiting = call.__await__()
-    step: Callable[[], Any] = partial(waiting.send, None)
-    for suspension in count(1):
-        try:
-            waits_for = step()
-        except StopIteration:
-            return
-        try:
-            if suspension == at:
-                yield from gate.passed().__await__()
-            step = partial(waiting.send, (yield waits_for))
-        except BaseException as error:
-            step = partial(waiting.throw, error)
+from tests.oidc.suspensions import driven
 
 
 async def receive() -> Any:
@@ -88,7 +64,7 @@ async def test_no_request_begins_after_an_end_wherever_the_call_waits(end: str) 
                 patch.setattr(Api, "handle_async_request", noted)
                 async with aclosing(rig.broker.app(access)) as app:
                     gate, asked = Gate(), app(SCOPE, receive, send)
-                    call = asyncio.create_task(held(asked, at, gate))
+                    call = asyncio.create_task(driven(asked, at, gate.passed))
                     reached = asyncio.create_task(gate.reached.wait())
                     await asyncio.wait([call, reached], return_when=asyncio.FIRST_COMPLETED)
                     if call.done():

@@ -66,11 +66,11 @@ async def test_a_link_to_the_sign_out_gets_a_page_that_signs_nobody_out() -> Non
     seen = Seen(answer.text)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert seen.text["h1"] == "Signing out is a POST"
-    assert '<form method="post">' in seen.text["p"]
+    assert '<form method="post" action="/auth/logout">' in seen.text["p"]
     assert seen.links == ["/"]
     assert [(page.kind, page.code) for page in pages] == [("refused", "")]
     script = await browser.get("/auth/logout")
-    assert '<form method="post">' in script.json()["detail"]
+    assert '<form method="post" action="/auth/logout">' in script.json()["detail"]
     assert (await browser.get("/me")).status_code == 200
 
 
