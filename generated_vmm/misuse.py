@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 OWN = __name__.partition(".")[0] + ".", "dataclasses"
@@ -55,8 +56,9 @@ class Word(str):
 
     def __eq__(self, other: object) -> bool:
         is_equal = super().__eq__(other)
-        if is_equal is False and str(other) not in self._values:
-            self._tell(str(other))
+        if is_equal is False and _means_one(str(other), self._values):
+            known = ", ".join(map(repr, self._values))
+            warn_caller(f"{str(other)!r} never equals this value, which is one of {known}")
         return is_equal
 
     def __ne__(self, other: object) -> bool:
@@ -64,11 +66,11 @@ class Word(str):
 
     __hash__ = str.__hash__
 
-    def _tell(self, other: str) -> None:
-        meant = [*VALUES_ELSEWHERE.split(), *(value.casefold() for value in self._values)]
-        if get_close_matches(other.casefold(), meant, 1, ALIKE):
-            known = ", ".join(map(repr, self._values))
-            warn_caller(f"{other!r} never equals this value, which is one of {known}")
+
+@lru_cache  # a comparison is cheap: lists of many machines make thousands
+def _means_one(text: str, values: tuple[str, ...]) -> bool:
+    meant = [*VALUES_ELSEWHERE.split(), *(value.casefold() for value in values)]
+    return text not in values and bool(get_close_matches(text.casefold(), meant, 1, ALIKE))
 
 
 def _hint(told: Told, name: str) -> str:
