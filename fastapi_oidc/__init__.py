@@ -19,7 +19,7 @@ from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
 from fastapi_oidc.installation import REMEDY as _REMEDY
 from fastapi_oidc.installation import is_mixed as _is_mixed
-from fastapi_oidc.oidc import OIDC
+from fastapi_oidc.oidc import OIDC, StandaloneAPI
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
@@ -36,7 +36,6 @@ from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionSt
 from fastapi_oidc.session.session_cookie import CookieTooLarge
 from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.standalone_api import StandaloneAPI
 from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.api import API
 from fastapi_oidc.web.guards import oidc_locals, require_auth, require_csrf

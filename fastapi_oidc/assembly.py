@@ -16,12 +16,12 @@ from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.events import Announcer, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.endings import Endings
-from fastapi_oidc.flows.outcomes import Refreshes
 from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
     IdentityContext,
     PersistContext,
+    Refreshes,
     RelyingParty,
     ResolveIdentity,
     standard_identity,
@@ -36,12 +36,13 @@ from fastapi_oidc.session.cells import Cells, LastSteps
 from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieNames,
+    KeyRing,
     SameSite,
+    Sealer,
     TransactionCookies,
 )
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.session.own_store import RefreshLock, SealedSession, SessionStore, store_of
-from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
     CookieForm,
     ReferenceCookie,
@@ -50,11 +51,11 @@ from fastapi_oidc.session.session_cookie import (
 )
 from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.csrf import CSRFTokens
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.pages import Page, RenderPage
 from fastapi_oidc.web.runtime import (
     CreatePublicSession,
+    CSRFTokens,
     Engine,
     LoadRequestData,
     PublicSessionContext,

@@ -24,10 +24,10 @@ from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.web.csrf import CSRF_FIELD
 from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.misuse import Awaited, require_kind
 from fastapi_oidc.web.pages import document
+from fastapi_oidc.web.runtime import CSRF_FIELD
 
 _NOBODY_APPROVES: Final = (
     "Nobody can approve the calls of the broker's routes, because the application has no page for "

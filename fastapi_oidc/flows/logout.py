@@ -24,7 +24,7 @@ from fastapi_oidc.flows.revocation import (
     revoke_tokens,
 )
 from fastapi_oidc.flows.sessions import require_endings
-from fastapi_oidc.protocol.logout import (
+from fastapi_oidc.protocol.id_token import (
     ExpectedLogout,
     LogoutToken,
     accept_logout_token,

@@ -16,13 +16,13 @@ from typing import Final, TypeAlias
 from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import (
+from fastapi_oidc.flows.relying_party import (
     Outcome,
     Postponed,
     Refreshed,
+    RelyingParty,
     ShuttingDown,
 )
-from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold

@@ -8,9 +8,16 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.outcomes import Outcome, Postponed, Refreshed
 from fastapi_oidc.flows.refresh import refresh
-from fastapi_oidc.flows.relying_party import Changes, RelyingParty, absolute_end_of, end_of
+from fastapi_oidc.flows.relying_party import (
+    Changes,
+    Outcome,
+    Postponed,
+    Refreshed,
+    RelyingParty,
+    absolute_end_of,
+    end_of,
+)
 from fastapi_oidc.flows.revocation import end
 from fastapi_oidc.flows.sessions import ENDED_CODES, Found, Live, Over
 from fastapi_oidc.session.model import AnySession, EndReason

@@ -9,14 +9,15 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.flows.outcomes import Postponed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
-from fastapi_oidc.flows.relying_party import RelyingParty, absolute_end_of
+from fastapi_oidc.flows.relying_party import Postponed, RelyingParty, absolute_end_of
 from fastapi_oidc.flows.resume import live_after, require_refresh_token, unless_ended
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, ENDED_CODES, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants.exchanges import (
+    Obtain,
+    Once,
     exchange_of_caller,
     exchange_of_session,
     issued,
@@ -24,7 +25,6 @@ from fastapi_oidc.grants.exchanges import (
     own_token,
     token_of_callback,
 )
-from fastapi_oidc.grants.once import Obtain, Once
 from fastapi_oidc.protocol.downstream import (
     MIN_VALIDITY,
     ActorToken,

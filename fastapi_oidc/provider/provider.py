@@ -27,10 +27,7 @@ from fastapi_oidc.provider.client_endpoints import (
     Registration,
     require_no_refusal,
 )
-from fastapi_oidc.provider.document import (
-    Document,
-    TokenVerifier,
-)
+from fastapi_oidc.provider.document import Document, TokenVerifier
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, budget
 from fastapi_oidc.provider.network import HTTPOptions, Network
 

@@ -12,10 +12,9 @@ from urllib.parse import unquote
 
 from fastapi_oidc.clock import Clock, Instant
 from fastapi_oidc.errors import Code, ProtocolViolation
-from fastapi_oidc.protocol.access_token import AccessClaims
+from fastapi_oidc.protocol.access_token import AccessClaims, StepUp, together
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
 from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.protocol.step_up import StepUp, together
 from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
 from fastapi_oidc.session.store import Cell, Store, ask_store
 

@@ -12,9 +12,9 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.session import rows
+from fastapi_oidc.session.cookies import Sealer
 from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
-from fastapi_oidc.session.sealing import Sealer
 from fastapi_oidc.session.store import Cell, Store, ask_store
 
 RENEW_SECONDS: Final = LEASE_SECONDS / 3

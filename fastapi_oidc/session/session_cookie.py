@@ -16,15 +16,9 @@ from pydantic.errors import PydanticUserError
 from fastapi_oidc.clock import STOPWATCH, TTLCache
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.model import (
-    SEALING,
-    AnySession,
-    OIDCSession,
-    reading_back,
-)
+from fastapi_oidc.session.cookies import CookieNames, Sealer, sealed_length
+from fastapi_oidc.session.model import SEALING, AnySession, OIDCSession, reading_back
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.sealing import Sealer, sealed_length
 
 _JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
 _JSON_PART: Final = re.compile(rb'(?<=[".])eyJ[A-Za-z0-9_-]+')  # eyJ is {" in base64

@@ -2,6 +2,6 @@
 
 from fastapi_oidc.settings.environment import DEFAULT_NAME
 from fastapi_oidc.settings.options import OIDCSettings
-from fastapi_oidc.settings.texts import revealed
+from fastapi_oidc.settings.rules import revealed
 
 __all__ = ["DEFAULT_NAME", "OIDCSettings", "revealed"]

@@ -22,10 +22,9 @@ from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions
-from fastapi_oidc.session.cookies import CookieNames
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.cookies import CookieNames, KeyRing
 from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
-from fastapi_oidc.settings import rules, types
+from fastapi_oidc.settings import rules
 from fastapi_oidc.settings.environment import (
     DEFAULT_NAME,
     PREFIX,
@@ -61,60 +60,60 @@ class OIDCSettings(BaseSettings):
     # This must come first: the validation of other settings reads it.
     allow_insecure_http: bool = False
 
-    issuer: types.Issuer = Field(default=_FROM_ENVIRONMENT)
+    issuer: rules.Issuer = Field(default=_FROM_ENVIRONMENT)
     """The OpenID Provider's issuer identifier, exactly as in its metadata."""
-    allowed_tenants: types.AllowedTenants = ()
+    allowed_tenants: rules.AllowedTenants = ()
     """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
-    client_id: types.ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
-    client_secret: types.ClientSecret | None = None
-    client_private_key: types.Secret | None = None
+    client_id: rules.ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
+    client_secret: rules.ClientSecret | None = None
+    client_private_key: rules.Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
     client_assertion_algorithm: str | None = None
     # This must come after the settings that its validation reads.
-    client_auth_method: types.ClientAuthMethod = Field(default=None, validate_default=True)
+    client_auth_method: rules.ClientAuthMethod = Field(default=None, validate_default=True)
     """None means `client_secret_basic` with a secret and `none` without."""
     client_certificate_key_file: str | None = None
-    client_certificate_file: types.CertificateFile = None
+    client_certificate_file: rules.CertificateFile = None
     """PEM file for mutual TLS (RFC 8705); it has the key, or `client_certificate_key_file` does."""
-    ca_file: types.CAFile = None
+    ca_file: rules.CAFile = None
     """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
-    cookie_secret: types.Secrets = Field(default=_FROM_ENVIRONMENT)
+    cookie_secret: rules.Secrets = Field(default=_FROM_ENVIRONMENT)
     """At least 32 random bytes. With a list, the first secret seals and all of them open."""
-    base_url: types.BaseURL = Field(default=None, validate_default=True)
+    base_url: rules.BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""
-    name: types.InstanceName = DEFAULT_NAME
+    name: rules.InstanceName = DEFAULT_NAME
     """The name of the registration. With it alone, cookies, routes and `request.state.<name>` have
     this name too.
     """
-    trusted_origins: types.Origins = ()
+    trusted_origins: rules.Origins = ()
     """Other origins whose pages may use the session, for websockets and to change something."""
 
-    scope: types.Scope = ("openid", "profile", "email")
-    extra_params: types.Members = Field(default_factory=dict)
+    scope: rules.Scope = ("openid", "profile", "email")
+    extra_params: rules.Members = Field(default_factory=dict)
     response_mode: Literal["query", "form_post"] = "query"
     use_par: bool = False
     dpop: bool = False
     """Bind the tokens of each session to the session's own key (RFC 9449)."""
     max_age: int | None = Field(default=None, ge=0)
     fetch_userinfo: bool = True
-    id_token_signing_algorithms: types.Algorithms = ("RS256",)
-    userinfo_signing_algorithms: types.Algorithms | None = None
+    id_token_signing_algorithms: rules.Algorithms = ("RS256",)
+    userinfo_signing_algorithms: rules.Algorithms | None = None
     """None means those of ID tokens."""
-    trusted_id_token_audiences: types.Words = ()
+    trusted_id_token_audiences: rules.Words = ()
     front_channel_logout: bool = False
     """Mount the front-channel logout route; it needs a store."""
     logout_token_without_exp: bool = False
     """Accept logout tokens without `exp` for two minutes from their `iat`."""
 
-    default_return_path: types.ReturnPath = "/"
-    post_logout_redirect_uri: types.PostLogoutRedirectURI = "route"
+    default_return_path: rules.ReturnPath = "/"
+    post_logout_redirect_uri: rules.PostLogoutRedirectURI = "route"
     """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60, le=rules.LONGEST_LIFETIME)
-    idle_timeout: types.IdleTimeout = Field(default=None, ge=60)
+    idle_timeout: rules.IdleTimeout = Field(default=None, ge=60)
     """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
@@ -224,7 +223,7 @@ class OIDCSettings(BaseSettings):
 
     def key_ring(self) -> KeyRing:
         """The keys derived from `cookie_secret`."""
-        return types.key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
+        return rules.key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
 
     def cookie_names(self) -> CookieNames:
         """The names of the cookies of a single registration."""

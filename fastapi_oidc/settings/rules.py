@@ -1,18 +1,21 @@
-"""The rules of single settings, as validators: each returns its value or raises ConfigurationError.
+"""The types of settings: how a text is read, and the rules that each value obeys.
 
 Several rules also read settings that are already valid, from `info.data`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, SecretStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic_settings import NoDecode
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
+from fastapi_oidc.protocol.authorization import require_unprotected, with_openid
 from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication, client_authentication
 from fastapi_oidc.protocol.jose.keys import require_algorithms
@@ -24,8 +27,54 @@ from fastapi_oidc.protocol.urls import (
     travels_unencrypted,
 )
 from fastapi_oidc.provider.network import HTTPOptions
+from fastapi_oidc.session.cookies import CookieNames, KeyRing
 from fastapi_oidc.settings.environment import CREDENTIALS
-from fastapi_oidc.settings.texts import pem_or_jwk, revealed
+
+
+def words(value: object) -> object:
+    """Parse a text as a JSON list or as words separated by spaces; other values are unchanged."""
+    if not isinstance(value, str):
+        return value
+    return _json(value) if value.lstrip().startswith("[") else tuple(value.split())
+
+
+def secrets(value: object) -> object:
+    """Parse a text as a JSON list or as one secret, which has no comma."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        return _json(value)
+    if isinstance(value, str) and "," in value:
+        raise ValueError('has a comma, which separates nothing: several are ["new", "old"]')
+    return (value,) if isinstance(value, str | SecretStr) else value
+
+
+def members(value: object) -> object:
+    """Parse a text as a JSON object."""
+    return _json(value) if isinstance(value, str) else value
+
+
+def pem_or_jwk(text: str | None) -> str | dict[str, object] | None:
+    """Parse a JWK from JSON text. Text that is neither PEM nor JWK is refused later."""
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    try:
+        jwk: dict[str, object] = json.loads(text)
+    except ValueError:
+        return text
+    return jwk
+
+
+def revealed(secret: str | SecretStr | None) -> str | None:
+    """The plain text of a secret."""
+    return secret.get_secret_value() if isinstance(secret, SecretStr) else secret
+
+
+def _json(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        raise ValueError("begins like JSON but is not valid JSON") from None
+    return tuple(value) if isinstance(value, list) else value
+
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]
@@ -230,3 +279,58 @@ def require_own_credentials(current: Settings, changes: Settings) -> None:
             f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
             "or None if it has none"
         )
+
+
+def key_ring(secrets: Sequence[SecretStr]) -> KeyRing:
+    """The keys derived from the secrets; raises ConfigurationError if one is too short."""
+    return KeyRing([secret.get_secret_value() for secret in secrets])
+
+
+ClientAuthMethod = Annotated[
+    Literal[
+        "none",
+        "client_secret_basic",
+        "client_secret_post",
+        "client_secret_jwt",
+        "private_key_jwt",
+        "tls_client_auth",
+        "self_signed_tls_client_auth",
+    ]
+    | None,
+    obeying_beside(authentication_of),
+]
+CAFile = Annotated[str | None, obeying(require_authorities)]
+CertificateFile = Annotated[str | None, obeying_beside(require_certificate)]
+Issuer = Annotated[str, obeying_beside(require_issuer)]
+BaseURL = Annotated[str | None, obeying_beside(require_base_url)]
+InstanceName = Annotated[str, obeying(lambda name: CookieNames(name, secure=True))]
+PostLogoutRedirectURI = Annotated[str, obeying_beside(require_post_logout_redirect_uri)]
+ReturnPath = Annotated[str, obeying(require_path)]
+ClientID = Annotated[str, obeying(require_no_margin)]
+IdleTimeout = Annotated[int | None, obeying_beside(require_idle_within)]
+
+if TYPE_CHECKING:
+    # The types that a caller may pass; the values are converted to the types below.
+    Secret: TypeAlias = str | SecretStr
+    ClientSecret: TypeAlias = Secret
+    Secrets: TypeAlias = Secret | Sequence[Secret]
+    Words: TypeAlias = Sequence[str]
+    Algorithms: TypeAlias = Sequence[str]
+    AllowedTenants: TypeAlias = Sequence[str]
+    Scope: TypeAlias = Sequence[str]
+    Origins: TypeAlias = Sequence[str]
+    Members: TypeAlias = dict[str, str]
+else:
+    Secret = SecretStr
+    ClientSecret = Annotated[SecretStr, obeying(require_no_margin)]
+    Secrets = Annotated[
+        tuple[SecretStr, ...], NoDecode, BeforeValidator(secrets), obeying(key_ring)
+    ]
+    Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
+    Algorithms = Annotated[Words, obeying_beside(algorithms_of)]
+    AllowedTenants = Annotated[Words, obeying_beside(issuer_of)]
+    Scope = Annotated[Words, obeying(require_scope), AfterValidator(with_openid)]
+    Origins = Annotated[Words, obeying_beside(require_origins)]
+    Members = Annotated[
+        dict[str, str], NoDecode, BeforeValidator(members), obeying(require_unprotected)
+    ]

@@ -11,8 +11,8 @@ from starlette.requests import HTTPConnection
 
 from fastapi_oidc.codes import ANSWERS, PublicAnswer
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.protocol.access_token import challenge
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
-from fastapi_oidc.protocol.step_up import challenge
 from fastapi_oidc.resource_server.server import PresentedToken
 from fastapi_oidc.resource_server.token import Permission
 from fastapi_oidc.web.context import RequestContext

@@ -31,7 +31,7 @@ from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server.server import ResourceServer
 from fastapi_oidc.resource_server.token import AccessToken, Caller, Permission
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web import api_documents, api_options
+from fastapi_oidc.web import api_options
 from fastapi_oidc.web.access_tokens import Challenger, presented_token
 from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
 from fastapi_oidc.web.application import endpoints_of, override_of
@@ -115,8 +115,8 @@ class API(Serving[Identity, Any]):
         self._challenger = Challenger(self._engine.name, url, dpop_required)
         number = len(self._engine.apis) + 1
         issuer = None if fixed is None else fixed.party.settings.issuer
-        model = api_documents.token_scheme(issuer, self.scopes, options)
-        self._scheme = api_documents.Documented(
+        model = api_options.token_scheme(issuer, self.scopes, options)
+        self._scheme = api_options.Documented(
             f"{self._engine.name}_api{'' if number == 1 else number}", model
         )
         self._token: FromAPI[AccessToken] = FromAPI(
@@ -125,7 +125,7 @@ class API(Serving[Identity, Any]):
             AccessToken,
             self.access_token,
             self.scopes,
-            api_documents.documented("scheme", self._scheme),
+            api_options.documented("scheme", self._scheme),
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
@@ -165,11 +165,11 @@ class API(Serving[Identity, Any]):
         """
         if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
-        shown = [api_documents.documented("token", self._scheme)]
+        shown = [api_options.documented("token", self._scheme)]
         if self._engine.signs_in:
             root = self._require_auth
-            cookie = api_documents.Documented(root.scheme_name, root.model)
-            shown = [api_documents.documented("cookie", cookie), *shown, CSRF_PARAMETER]
+            cookie = api_options.Documented(root.scheme_name, root.model)
+            shown = [api_options.documented("cookie", cookie), *shown, CSRF_PARAMETER]
         return FromAPI("require_user", self._engine, Caller, self.caller, self.scopes, *shown)
 
     @cached_property
@@ -178,11 +178,11 @@ class API(Serving[Identity, Any]):
 
         Raises ConfigurationError when the API has no `resource`.
         """
-        return api_documents.metadata_router(api_options.metadata_path(self._url), self._metadata)
+        return api_options.metadata_router(api_options.metadata_path(self._url), self._metadata)
 
     def _metadata(self, request: Request) -> dict[str, object]:
         server = self._server_of(self.registrations.fixed or self._context(request).runtime)
-        return api_documents.protected_resource(self._url, server, self.scopes, self._options)
+        return api_options.protected_resource(self._url, server, self.scopes, self._options)
 
     @property
     def _url(self) -> str:
@@ -195,7 +195,7 @@ class API(Serving[Identity, Any]):
     @property
     def responses(self) -> dict[int | str, dict[str, Any]]:
         """The 401 and 403 responses for the API document: `@app.get(..., responses=...)`."""
-        return api_documents.refusals("access token")
+        return api_options.refusals("access token")
 
     def protected(
         self,
@@ -330,9 +330,9 @@ class API(Serving[Identity, Any]):
     def look(self, is_served: Callable[[str], bool]) -> None:
         """Log what can never work, at startup with the served paths: a route or endpoint."""
         if self.resource is not None and not is_served(api_options.metadata_path(self.resource)):
-            api_documents.report_missing_metadata(self.resource)
+            api_options.report_missing_metadata(self.resource)
         if self._fixed is not None and self._fixed.introspections is not None:
-            looking = api_documents.report_introspection(self.audience, self._fixed.introspections)
+            looking = api_options.report_introspection(self.audience, self._fixed.introspections)
             self._looking = asyncio.create_task(looking)
 
     async def stop_looking(self) -> None:

@@ -1,20 +1,39 @@
-"""Validates the options of `oidc.api(...)` and makes the resource server from them."""
+"""The options of `oidc.api(...)`: the resource server and the documents made from them.
+
+The documents are the protected resource metadata (RFC 9728), and a part of OpenAPI.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from inspect import Parameter
 from typing import Any, Final, Generic, Literal, TypedDict
 from urllib.parse import urlsplit
 
-from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+from fastapi import APIRouter, Security
+from fastapi.openapi.models import (
+    HTTPBearer,
+    OAuth2,
+    OAuthFlowAuthorizationCode,
+    OAuthFlows,
+    OpenIdConnect,
+    SecurityBase,
+)
+from fastapi.security.base import SecurityBase as Scheme
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
-from fastapi_oidc.protocol.access_token import ExpectedAccessToken
+from fastapi_oidc.protocol.access_token import ExpectedAccessToken, StepUp, of_class, recent
 from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
-from fastapi_oidc.protocol.metadata import require_issuer_url
-from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
+from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
 from fastapi_oidc.protocol.urls import fault_of_url, is_word
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.resource_server.server import Introspections, ResourceServer, TokenIssuer
@@ -216,3 +235,104 @@ def step_up_of(max_age: int | None, acr_values: Sequence[str]) -> StepUp | None:
     age = None if max_age is None else recent(max_age).max_age
     classes = of_class(tuple(acr_values)).acr_values if acr_values else ()
     return None if age is None and not classes else StepUp(age, classes)
+
+
+_log = logging.getLogger("fastapi_oidc.configuration")
+
+_PUBLIC: Final = {"Access-Control-Allow-Origin": "*", "X-Content-Type-Options": "nosniff"}
+
+
+class Refusal(BaseModel):
+    """The JSON body of a refusal: a sentence, and a stable code (docs/errors.md)."""
+
+    detail: str
+    code: str
+
+
+class Documented(Scheme):
+    """A security scheme for the OpenAPI document only; it checks nothing."""
+
+    def __init__(self, name: str, model: SecurityBase) -> None:
+        self.scheme_name, self.model = name, model
+
+    async def __call__(self) -> None:
+        """Do nothing: another dependency checks the request."""
+
+
+def documented(name: str, scheme: Documented) -> Parameter:
+    """A parameter for the OpenAPI document."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=Security(scheme))
+
+
+def refusals(name: str) -> dict[int | str, dict[str, Any]]:
+    """The 401 and 403 responses of endpoints that need `name`, for `responses=`."""
+    return {
+        401: {"model": Refusal, "description": f"There is no valid {name}."},
+        403: {"model": Refusal, "description": f"The {name} does not permit this."},
+    }
+
+
+def token_scheme(
+    issuer: str | None, scopes: Mapping[str, str], options: APIOptions[Any]
+) -> SecurityBase:
+    """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`.
+
+    Without an `issuer` the document says only that there is a token.
+    """
+    authorization_url, token_url = options.get("authorization_url"), options.get("token_url")
+    if authorization_url is None or token_url is None:
+        if issuer is None:
+            return HTTPBearer()
+        return OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
+    flow = OAuthFlowAuthorizationCode(
+        authorizationUrl=authorization_url, tokenUrl=token_url, scopes=dict(scopes)
+    )
+    return OAuth2(flows=OAuthFlows(authorizationCode=flow))
+
+
+def metadata_router(path: str, document: Callable[[Request], Mapping[str, object]]) -> APIRouter:
+    """A router that serves the metadata at `path`, also to clients in browsers (RFC 9728 3)."""
+
+    async def metadata(request: Request) -> JSONResponse:
+        return JSONResponse(document(request), headers=_PUBLIC)
+
+    router = APIRouter()
+    # A plain route: dependencies of the application do not apply to it.
+    router.add_route(path, metadata, include_in_schema=False)
+    return router
+
+
+def protected_resource(
+    resource: str, server: ResourceServer, scopes: Mapping[str, str], options: APIOptions[Any]
+) -> dict[str, object]:
+    """The protected resource metadata (RFC 9728 2)."""
+    has_certificates = options.get("client_certificate_header") is not None
+    return {
+        "resource": resource,
+        "authorization_servers": [each.expected.issuer.url for each in server.issuers],
+        **({"scopes_supported": list(scopes)} if scopes else {}),
+        "bearer_methods_supported": ["header"],
+        "dpop_signing_alg_values_supported": list(PROOF_ALGORITHMS),
+        **({"dpop_bound_access_tokens_required": True} if server.dpop_required else {}),
+        **({"tls_client_certificate_bound_access_tokens": True} if has_certificates else {}),
+    }
+
+
+def report_missing_metadata(resource: str) -> None:
+    """Log that the metadata of an API has no route."""
+    _log.warning(
+        "The metadata of the API %s is not served: clients cannot find the provider.\n"
+        "Add the line, without a prefix and above routes for every path: "
+        "app.include_router(api.router)",
+        resource,
+    )
+
+
+async def report_introspection(audience: str, introspections: Introspections) -> None:
+    """Log that the provider does not introspect the tokens of an API."""
+    try:
+        await introspections.require_endpoint()
+    except ConfigurationError as error:
+        _log.error("The API %s: %s", audience, error.explanation)
+    except ProviderError:
+        pass  # Requests with a token tell of the outage.

@@ -17,7 +17,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.revocation import end, end_current
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.grants.grants import Change, require_session, response_started
-from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.protocol.access_token import StepUp
 from fastapi_oidc.session.cookies import CookieChange
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.web.misuse import Call, Dependency, Use

@@ -18,12 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.callback import (
-    LoginFailed,
-    LoginRefused,
-    SignedIn,
-    complete_login,
-)
+from fastapi_oidc.flows.callback import LoginFailed, LoginRefused, SignedIn, complete_login
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import (
     LogoutOptions,
@@ -37,14 +32,19 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import login_query, requests
-from fastapi_oidc.web.browser.script import SCRIPT
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.csrf import CSRF_HEADER
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind
-from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, SilentPage, chooser_page, signed_out_page
+from fastapi_oidc.web.pages import (
+    NO_STORE,
+    SCRIPT,
+    UNREFERRED,
+    SilentPage,
+    chooser_page,
+    signed_out_page,
+)
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import RequestData
+from fastapi_oidc.web.runtime import CSRF_HEADER, RequestData
 from fastapi_oidc.web.serving import EndpointFunction, Serving
 from fastapi_oidc.web.unawaited import require_takes
 

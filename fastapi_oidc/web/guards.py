@@ -27,11 +27,10 @@ from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.web.application import dependants_of
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.csrf import CSRF_FIELD, CSRF_HEADER
 from fastapi_oidc.web.misuse import Dependency, awaited, require_kind
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
-from fastapi_oidc.web.runtime import Engine, OIDCLocals
+from fastapi_oidc.web.runtime import CSRF_FIELD, CSRF_HEADER, Engine, OIDCLocals
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
 from fastapi_oidc.web.unawaited import require_takes
 

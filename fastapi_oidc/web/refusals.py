@@ -20,7 +20,7 @@ from starlette.websockets import WebSocketClose
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.protocol.step_up import StepUp
+from fastapi_oidc.protocol.access_token import StepUp
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.application import advise_on_refusal

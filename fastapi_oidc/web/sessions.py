@@ -24,12 +24,7 @@ from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import parsed_query
 from fastapi_oidc.web.routes import Role
-from fastapi_oidc.web.runtime import (
-    OIDCLocals,
-    PublicSessionContext,
-    RequestData,
-    Runtime,
-)
+from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestData, Runtime
 from fastapi_oidc.web.serving import EndpointFunction, Serving
 
 POLL_INTERVAL = 5

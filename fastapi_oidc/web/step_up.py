@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, SessionError
-from fastapi_oidc.protocol.step_up import StepUp, together
+from fastapi_oidc.protocol.access_token import StepUp, together
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, made_here, needs_of

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fastapi_oidc.web.browser.script import SCRIPT
-from fastapi_oidc.web.pages import SilentPage
+from fastapi_oidc.web.pages import SCRIPT, SilentPage
 
 EIGHT_HOURS = 8 * 3600
 NOBODY: dict[str, object] = {"is_authenticated": False}

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import fastapi_oidc.web.browser.script as module
+import fastapi_oidc.web.pages as module
 from tests.browser.element import EVENTS
 from tests.browser.test_element import PROPERTIES
 

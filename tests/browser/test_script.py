@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import fastapi_oidc.web.browser.script as module
-from fastapi_oidc.web.browser.script import SCRIPT, Script
+import fastapi_oidc.web.pages as module
+from fastapi_oidc.web.pages import SCRIPT, Script
 from tests.programs import require_npm_package, require_program
 
 PATH = Path(module.__file__).with_name("oidc-context.js")

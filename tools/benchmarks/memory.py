@@ -14,9 +14,9 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc import Clock, MemoryStore, StandardIdentity, Store
 from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.cookies import KeyRing
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import SessionCodec
 from tools.benchmarks.applications import (
     BY_DEPENDS,

@@ -41,7 +41,13 @@ from fastapi_oidc.protocol.encoding import (
     encode_base64url,
     parse_json_object,
 )
-from fastapi_oidc.protocol.id_token import Expected, accept_id_token
+from fastapi_oidc.protocol.id_token import (
+    Expected,
+    ExpectedLogout,
+    accept_id_token,
+    accept_logout_token,
+    logout_token_parameter,
+)
 from fastapi_oidc.protocol.jose.keys import (
     ALGORITHMS,
     JsonWebKey,
@@ -50,11 +56,6 @@ from fastapi_oidc.protocol.jose.keys import (
     verified_claims,
 )
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.protocol.logout import (
-    ExpectedLogout,
-    accept_logout_token,
-    logout_token_parameter,
-)
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.token import TokenResponse

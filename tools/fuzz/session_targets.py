@@ -8,8 +8,7 @@ from typing import Final
 
 from fastapi_oidc import StandardIdentity
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.cookies import CookieNames, TransactionCookies
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.cookies import CookieNames, KeyRing, TransactionCookies
 from fastapi_oidc.session.session_cookie import SessionCodec, SessionCookie
 from fastapi_oidc.web.requests import own_cookies
 

@@ -37,7 +37,6 @@ USUAL: Final = (
     "fastapi_oidc/protocol/access_token.py",
     "fastapi_oidc/protocol/claims.py",
     "fastapi_oidc/protocol/id_token.py",
-    "fastapi_oidc/protocol/logout.py",
     "fastapi_oidc/protocol/encoding.py",
     "fastapi_oidc/protocol/jose/keys.py",
 )

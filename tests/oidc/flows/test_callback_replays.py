@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 
 from fastapi_oidc import IdentityContext, OIDCMiddleware, SignedIn, StandardIdentity
-from fastapi_oidc.session.sealing import KeyRing
+from fastapi_oidc.session.cookies import KeyRing
 from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import (
     LOCAL,

@@ -11,8 +11,8 @@ import pytest
 from starlette.responses import Response
 
 from fastapi_oidc import OIDCSession, PersistContext
-from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
 from fastapi_oidc.flows.refresh import REFUSALS_BEFORE_END
+from fastapi_oidc.flows.relying_party import LONGEST_BACKOFF
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.rows import Row

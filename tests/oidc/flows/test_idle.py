@@ -6,8 +6,8 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore
-from fastapi_oidc.flows.outcomes import Refreshed
 from fastapi_oidc.flows.refresh import refresh
+from fastapi_oidc.flows.relying_party import Refreshed
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Live
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.session.store import Cell, Stored

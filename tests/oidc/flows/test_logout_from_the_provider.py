@@ -8,7 +8,7 @@ import pytest
 
 from fastapi_oidc import Code, ConfigurationError, ProtocolViolation
 from fastapi_oidc.protocol.claims import TrustedIssuer
-from fastapi_oidc.protocol.logout import front_channel_session
+from fastapi_oidc.protocol.id_token import front_channel_session
 from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import copy_of, two_processes, user

@@ -11,8 +11,8 @@ from fastapi import Depends, FastAPI, Response
 
 from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
 from fastapi_oidc.errors import Code, ProviderError
-from fastapi_oidc.flows.outcomes import Refreshed
 from fastapi_oidc.flows.refresh import refresh, refresh_for
+from fastapi_oidc.flows.relying_party import Refreshed
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.token import TokenResponse

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from fastapi_oidc import OIDC, SessionError
 from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.flows import refresh, relying_party
-from fastapi_oidc.flows.outcomes import LONGEST_BACKOFF
+from fastapi_oidc.flows.relying_party import LONGEST_BACKOFF
 from fastapi_oidc.flows.token_sessions import UNVERIFIED_SECONDS
 from fastapi_oidc.testing import Lifetimes, OAuthError, ServerError
 from tests.oidc.flows.steps import (

@@ -7,9 +7,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fastapi_oidc.errors import SessionError
-from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.cookies import CookieNames, KeyRing, sealed_length
 from fastapi_oidc.session.model import OIDCSession, Tokens
-from fastapi_oidc.session.sealing import KeyRing, sealed_length
 from fastapi_oidc.session.session_cookie import CookieTooLarge, SessionCodec, SessionCookie
 from tests.oidc.session.examples import OLD_SECRET, SECRET, User, a_session
 

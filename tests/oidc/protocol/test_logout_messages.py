@@ -5,7 +5,7 @@ import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.logout import (
+from fastapi_oidc.protocol.id_token import (
     LOGOUT_EVENT,
     ExpectedLogout,
     LogoutToken,

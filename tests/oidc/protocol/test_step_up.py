@@ -6,7 +6,7 @@ import pytest
 
 from fastapi_oidc import Code, ConfigurationError
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.protocol.step_up import StepUp, of_class, recent
+from fastapi_oidc.protocol.access_token import StepUp, of_class, recent
 from tests.oidc.protocol.examples import refused
 
 NOW = 1_800_000_000

@@ -10,10 +10,11 @@ from fastapi_oidc.protocol.claims import TrustedIssuer, accept_signed_userinfo
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
+    ExpectedLogout,
     accept_id_token,
+    accept_logout_token,
     accept_refreshed_id_token,
 )
-from fastapi_oidc.protocol.logout import ExpectedLogout, accept_logout_token
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from tests.oidc.protocol.examples import (
     ABSENT,

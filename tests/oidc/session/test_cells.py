@@ -12,10 +12,10 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
+from fastapi_oidc.session.cookies import KeyRing
 from fastapi_oidc.session.model import PreviousSession
 from fastapi_oidc.session.own_store import SealedSession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.session.store import Cell, MemoryStore, Stored
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage

@@ -11,10 +11,10 @@ from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieChange,
     CookieNames,
+    KeyRing,
     TransactionCookies,
 )
 from fastapi_oidc.session.model import PreviousSession
-from fastapi_oidc.session.sealing import KeyRing
 from tests.oidc.session.examples import NOW, SECRET, a_transaction
 
 

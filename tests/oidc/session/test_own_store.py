@@ -11,6 +11,7 @@ import pytest
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.session.cells import Cells
+from fastapi_oidc.session.cookies import KeyRing
 from fastapi_oidc.session.own_store import (
     ExclusiveStore,
     LockOfThisLoop,
@@ -19,7 +20,6 @@ from fastapi_oidc.session.own_store import (
     SealedSession,
     SessionStore,
 )
-from fastapi_oidc.session.sealing import KeyRing
 from fastapi_oidc.session.store import ask_store
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, SECRET

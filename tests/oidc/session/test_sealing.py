@@ -4,7 +4,7 @@ import secrets
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.sealing import MAXIMUM_SEALED_LENGTH, KeyRing, Sealer
+from fastapi_oidc.session.cookies import MAXIMUM_SEALED_LENGTH, KeyRing, Sealer
 from tests.oidc.session.examples import OLD_SECRET, SECRET
 
 SEALER = KeyRing([SECRET]).sealer("session")

@@ -13,10 +13,9 @@ from typing_extensions import TypedDict
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.session import session_cookie
-from fastapi_oidc.session.cookies import CookieNames
+from fastapi_oidc.session.cookies import CookieNames, KeyRing, Sealer
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.sealing import KeyRing, Sealer
 from fastapi_oidc.session.session_cookie import (
     CACHED_COOKIES,
     CACHED_SECONDS,

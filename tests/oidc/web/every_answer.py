@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fastapi_oidc.testing import ServerError
-from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.pages import SCRIPT
 from fastapi_oidc.web.requests import MAX_FIELDS
 from tests.oidc.web.asking import (
     FORM_POST,

@@ -8,7 +8,7 @@ from starlette import requests
 
 from fastapi_oidc import OIDC, Code, OIDCSession, SessionError
 from fastapi_oidc.protocol.encoding import decode_base64url
-from fastapi_oidc.web.csrf import CSRFTokens
+from fastapi_oidc.web.runtime import CSRFTokens
 from tests.oidc.protocol.examples import each
 from tests.oidc.session.examples import a_session
 from tests.oidc.world import signed_in_world

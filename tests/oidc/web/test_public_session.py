@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, PublicSessionContext
 from fastapi_oidc.testing import ServerError
-from fastapi_oidc.web.browser.script import SCRIPT
+from fastapi_oidc.web.pages import SCRIPT
 from tests.oidc.world import World, make_world, signed_in_world
 
 
