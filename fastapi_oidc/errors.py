@@ -10,7 +10,8 @@ OIDCError
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import cast
+from inspect import Parameter, Signature
+from typing import Annotated, Any, NoReturn, cast
 
 from fastapi_oidc.codes import ANSWERS
 from fastapi_oidc.codes import Code as Code
@@ -66,6 +67,26 @@ class ConfigurationError(OIDCError):
 def misconfigured(explanation: str) -> ConfigurationError:
     """The error (configuration.invalid) of an application whose developer must act."""
     return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+
+
+class Refused:
+    """In the annotation of a parameter, what FastAPI must not read from a request.
+
+    An endpoint with it raises ConfigurationError (configuration.invalid) when its route is defined.
+    """
+
+    def __init__(self, explanation: str) -> None:
+        self._explanation = explanation
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any, /) -> NoReturn:
+        """Raises ConfigurationError: FastAPI asks how to read the parameter."""
+        raise misconfigured(self._explanation)
+
+
+def refused_signature(explanation: str) -> Signature:
+    """The signature of a class that is no dependency: FastAPI reads a class's parameters there."""
+    annotation = Annotated[Any, Refused(explanation)]
+    return Signature([Parameter("refused", Parameter.KEYWORD_ONLY, annotation=annotation)])
 
 
 class ProviderError(OIDCError):

@@ -136,17 +136,23 @@ class OIDC(
         self._make_guards()
         self.router = conventional_router(self, self.registrations.settings)
 
+    require_auth: guards.RequireAuth[Identity]
+    """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
+    require_csrf: guards.Guard[OIDCSession[Identity]]
+    """Like `require_auth`; the request must also have the session's CSRF token."""
+    locals: guards.FromLocals[OIDCLocals[Identity, RequestData]]
+    """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
+    optional_user: guards.FromLocals[OIDCSession[Identity] | None]
+    """`Depends(oidc.optional_user)`: the session of the request, None without one."""
+
     def _make_guards(self) -> None:
         fixed, engine = self.registrations.fixed, self.registrations.engine
         cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
-        self._require_auth = guards.RequireAuth[Identity](engine, cookie, self.registrations.only)
-        self._require_csrf = guards.with_csrf_token(self._require_auth)
-        self._locals = guards.FromLocals[OIDCLocals[Identity, RequestData]](
-            "locals", engine, OIDCLocals, guards.all_locals
-        )
-        self._optional_user = guards.FromLocals[OIDCSession[Identity] | None](
-            "optional_user", engine, OIDCSession, guards.usable_session
-        )
+        self.require_auth = guards.RequireAuth(engine, cookie, self.registrations.only)
+        self.require_csrf = guards.with_csrf_token(self.require_auth)
+        self.locals = guards.FromLocals("locals", engine, OIDCLocals)
+        user = guards.FromLocals("optional_user", engine, OIDCSession, guards.usable_session)
+        self.optional_user = user
 
     @property
     def settings(self) -> OIDCSettings:
@@ -177,22 +183,12 @@ class OIDC(
         alone._make_guards()
         return alone
 
-    @property
-    def require_auth(self) -> guards.RequireAuth[Identity]:
-        """`Depends(oidc.require_auth)`, or `await oidc.require_auth(request)`."""
-        return self._require_auth
-
-    @property
-    def require_csrf(self) -> guards.Guard[OIDCSession[Identity]]:
-        """Like `require_auth`; the request must also have the session's CSRF token."""
-        return self._require_csrf
-
     def api(self, audience: str, **options: Unpack[APIOptions[Identity]]) -> API[Identity]:
         """An API that accepts access tokens for `audience`; the options are those of `API`.
 
         Raises ConfigurationError.
         """
-        return API(self.registrations, self._require_auth, self._require_csrf, audience, **options)
+        return API(self.registrations, self.require_auth, self.require_csrf, audience, **options)
 
     @property
     def require_user(self) -> guards.FromAPI[Caller[Identity]]:
@@ -208,16 +204,6 @@ class OIDC(
             )
         return apis[0].require_user
 
-    @property
-    def locals(self) -> guards.FromLocals[OIDCLocals[Identity, RequestData]]:
-        """`Depends(oidc.locals)`: the `OIDCLocals` of the request; a session is optional."""
-        return self._locals
-
-    @property
-    def optional_user(self) -> guards.FromLocals[OIDCSession[Identity] | None]:
-        """`Depends(oidc.optional_user)`: the session of the request, None without one."""
-        return self._optional_user
-
     def require_role(
         self, role: Annotated[str, Argument("oidc.require_role('admin')")], *others: Never
     ) -> guards.Guard[OIDCSession[Identity]]:
@@ -228,7 +214,7 @@ class OIDC(
         """
         if others or not isinstance(role, str):
             raise TypeError("oidc.require_role takes one str. For several: oidc.require(...)")
-        return guards.with_role(role, self._require_auth)
+        return guards.with_role(role, self.require_auth)
 
     def require(
         self,
@@ -242,7 +228,7 @@ class OIDC(
         that Python takes for true, such as a method. Raises ConfigurationError when `predicate` is
         not callable.
         """
-        return guards.with_predicate(predicate, self._require_auth)
+        return guards.with_predicate(predicate, self.require_auth)
 
     def require_recent(
         self, seconds: Annotated[int, Argument("oidc.require_recent(300)")]
@@ -268,7 +254,7 @@ class OIDC(
         engine = self.registrations.engine
         engine.announcer.advise_on_seconds(f"oidc.{name}", step_up.max_age)
         engine.step_ups[step_up] = None
-        return with_step_up(name, step_up, self._require_auth)
+        return with_step_up(name, step_up, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from inspect import Parameter, Signature
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -36,7 +35,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import misconfigured, refused_signature
 from fastapi_oidc.protocol.downstream import NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
 
@@ -53,18 +52,13 @@ def reading_back() -> Iterator[None]:
         _reading_back.reset(token)
 
 
-class _Refused:
-    """The type of the parameter that FastAPI finds when such a class is a dependency."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> NoReturn:
-        _refuse(cls)
-
-
-REFUSED_SIGNATURE: Final = Signature(
-    [Parameter("session", Parameter.KEYWORD_ONLY, annotation=_Refused)]
+_REFUSED: Final = (
+    "{} cannot be read from a request or returned as a response. Write as a parameter "
+    "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
+    "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)"
 )
-"""The signature for `Annotated[Tokens, Depends()]`: FastAPI reads a class's parameters there."""
+REFUSED_SIGNATURE: Final = refused_signature(_REFUSED.format("sessions, tokens and locals"))
+"""The signature for `Annotated[Tokens, Depends()]`."""
 
 
 class NeverFromARequest:
@@ -82,7 +76,7 @@ class NeverFromARequest:
     ) -> CoreSchema:
         """Raises ConfigurationError, except for the codec and while the class is created."""
         if not (_reading_back.get() or _is_being_made(cls)):
-            _refuse(cls)
+            raise misconfigured(_REFUSED.format(cls.__name__))
         with reading_back():
             return handler(source)
 
@@ -108,15 +102,6 @@ def _is_being_made(cls: type) -> bool:
     by this library.
     """
     return hasattr(cls, "__pydantic_complete__") and "__pydantic_core_schema__" not in vars(cls)
-
-
-def _refuse(cls: type) -> NoReturn:
-    name = "sessions, tokens and locals" if cls is _Refused else cls.__name__
-    raise misconfigured(
-        f"{name} cannot be read from a request or returned as a response. Write as a parameter "
-        "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
-        "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)"
-    )
 
 
 class Claims(dict[str, Any]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_core import PydanticUndefined
@@ -17,7 +16,7 @@ from pydantic_settings import (
 )
 
 from fastapi_oidc.clock import DEFAULT_DRIFT
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import refused_signature
 from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
@@ -235,18 +234,7 @@ class OIDCSettings(BaseSettings):
         return self.base_url is not None and self.base_url.startswith("https:")
 
 
-class _Refused:
-    """The type of the parameter that FastAPI finds in place of the settings' secrets."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> NoReturn:
-        """Raises ConfigurationError."""
-        raise misconfigured(
-            "Depends(OIDCSettings) would read the settings from the request: make OIDCSettings() "
-            "once, and read oidc.settings"
-        )
-
-
-OIDCSettings.__signature__ = Signature(
-    [Parameter("settings", Parameter.KEYWORD_ONLY, annotation=_Refused)]
+OIDCSettings.__signature__ = refused_signature(
+    "Depends(OIDCSettings) would read the settings from the request: make OIDCSettings() once, and "
+    "read oidc.settings"
 )

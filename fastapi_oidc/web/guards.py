@@ -204,7 +204,7 @@ def scopes_in(dependants: Iterable[Dependant]) -> tuple[str, ...]:
 
 
 class FromLocals(Dependency, Generic[Result]):
-    """What `read` returns for the locals of the request; a session is optional."""
+    """The locals of the request, or what `read` returns for them; a session is optional."""
 
     refuses = False
 
@@ -213,7 +213,7 @@ class FromLocals(Dependency, Generic[Result]):
         name: str,
         engine: Engine | None,
         returns: type,
-        read: Callable[[Any], Result],
+        read: Callable[[Any], Result] = lambda locals: locals,
     ) -> None:
         self.name, self.engine, self.returns, self._read = name, engine, returns, read
 
@@ -237,11 +237,6 @@ def made_here(guard: AnyGuard) -> AnyGuard:
     if (context := running()) is not None:
         context.note(guard)
     return guard
-
-
-def all_locals(locals: OIDCLocals[Any, Any]) -> OIDCLocals[Any, Any]:
-    """The locals themselves."""
-    return locals
 
 
 def with_predicate(
@@ -338,7 +333,5 @@ require_auth: RequireAuth[Any] = RequireAuth()
 require_csrf: Guard[OIDCSession[Any]] = with_csrf_token(require_auth)
 """`Depends(require_csrf)`: like `require_auth`; the request must have the CSRF token."""
 
-oidc_locals: FromLocals[OIDCLocals[Any, Any]] = FromLocals(
-    "oidc_locals", None, OIDCLocals, all_locals
-)
+oidc_locals: FromLocals[OIDCLocals[Any, Any]] = FromLocals("oidc_locals", None, OIDCLocals)
 """`Depends(oidc_locals)`: session, identity and request data of the app's only OIDC instance."""

@@ -8,13 +8,12 @@ from functools import wraps
 from types import NoneType
 from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 
-from pydantic import GetCoreSchemaHandler
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import Refused, misconfigured
 from fastapi_oidc.web.pages import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
@@ -143,24 +142,16 @@ class Awaited:
     """Base of what applications make of this library: its coroutines are lost until awaited."""
 
 
-class Argument:
+class Argument(Refused):
     """Marks a parameter that the application gives, with an `example` of the whole call.
 
-    FastAPI would read the parameter from the request if the call had no parentheses. Then the route
-    raises ConfigurationError (configuration.invalid) when it is defined.
+    FastAPI would read the parameter from the request if the call had no parentheses.
     """
 
     def __init__(self, example: str) -> None:
-        self._example = example
-
-    def __get_pydantic_core_schema__(
-        self, _source: Any, _handler: GetCoreSchemaHandler, /
-    ) -> NoReturn:
-        """Raises ConfigurationError: FastAPI asks how to read the parameter."""
-        name = self._example.partition("(")[0]
-        raise misconfigured(
-            f"Depends({name}) guards nothing: {name} makes the guard. "
-            f"Write Depends({self._example})"
+        name = example.partition("(")[0]
+        super().__init__(
+            f"Depends({name}) guards nothing: {name} makes the guard. Write Depends({example})"
         )
 
 

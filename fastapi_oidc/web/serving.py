@@ -117,7 +117,7 @@ class Serving(Awaited, Generic[Identity, RequestData]):
         def __getattr__(self, name: str) -> NoReturn:
             """Say what there is, for names of other libraries, and for `include_router(oidc)`."""
             hint = PEER_MEMBERS.get(name)
-            if hint is None and (like := get_close_matches(name, dir(type(self)), 1)):
+            if hint is None and (like := get_close_matches(name, dir(self), 1)):
                 hint = f"is {self.noun}.{like[0]} meant?"
             told = f"{self.noun} has no {name!r}" + (f": {hint}" if hint else "")
             raise AttributeError(told, name=name, obj=self)
