@@ -13,7 +13,7 @@ from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.login_sessions import CodeNotSent, Login, sign_in
+from fastapi_oidc.flows.login_sessions import CodeNotSent, Login
 from fastapi_oidc.flows.relying_party import Changes, RelyingParty
 from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
@@ -73,7 +73,7 @@ class LoginFailed:
 LoginOutcome: TypeAlias = SignedIn[Any] | LoginRefused | LoginFailed
 
 
-class CodeExchanges:
+class CodeExchanges(SingleFlight[str, LoginOutcome]):
     """Exchanges each code once, even if the browser repeats the callback.
 
     A code must not be used more than once, and a provider that receives it again may revoke the
@@ -82,8 +82,8 @@ class CodeExchanges:
     """
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._running: SingleFlight[str, LoginOutcome] = SingleFlight()
         self._unanswered: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_UNANSWERED)
 
     async def once(
@@ -104,7 +104,7 @@ class CodeExchanges:
                 self._unanswered.set(name, True, expires_at=self._clock.now() + LOGIN_SECONDS)
             return outcome
 
-        task = self._running.start(name, run)
+        task = self.start(name, run)
         await asyncio.wait([task], timeout=seconds)
         if not task.done():
             explanation = f"the sign-in took longer than {seconds:g} seconds"
@@ -118,10 +118,6 @@ class CodeExchanges:
     def is_replay(self, name: str) -> bool:
         """Whether another response may have had this login; from now on, one has."""
         return self._unanswered.pop(name) is None
-
-    async def aclose(self, seconds: float) -> None:
-        """Wait up to `seconds` for the exchanges under way: their codes are used up."""
-        await self._running.wait(seconds)
 
 
 def longest_login(settings: OIDCSettings) -> float:
@@ -148,9 +144,9 @@ async def complete_login(
         if transaction is None or not _began_here(party, transaction):
             return await _without_transaction(party, state, cookies, used_up)
         silent = transaction.silent
-        login = Login(await _code(party, parameters, transaction), cookies, transaction)
+        login = Login(party, await _code(party, parameters, transaction), cookies, transaction)
         name, seconds = _name(transaction), longest_login(party.settings)
-        outcome = await exchanges.once(name, lambda: _redeem(party, login), seconds=seconds)
+        outcome = await exchanges.once(name, lambda: _redeem(login), seconds=seconds)
         if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
             return outcome
         if isinstance(outcome, SignedIn):
@@ -212,10 +208,10 @@ async def _code(
     )
 
 
-async def _redeem(party: RelyingParty, login: Login) -> LoginOutcome:
-    silent = login.transaction.silent
+async def _redeem(login: Login) -> LoginOutcome:
+    party, silent = login.party, login.transaction.silent
     try:
-        return await _sign_in_once(party, login)
+        return await _sign_in_once(login)
     except CodeNotSent as unsent:
         party.announcer.announce(EventName.LOGIN_REFUSED, unsent.error)
         return LoginRefused(unsent.error, silent, may_be_retried=True)
@@ -245,12 +241,13 @@ async def _without_transaction(
     return SignedIn(live.session, path, replayed=True, changes=changes)
 
 
-async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
+async def _sign_in_once(login: Login) -> SignedIn[Any]:
     """The session of this login, made or confirmed only once across all processes.
 
     While the store is unavailable, the code is not sent: another process may have sent it.
     """
-    default, silent = party.settings.default_return_path, login.transaction.silent
+    party, silent = login.party, login.transaction.silent
+    default = party.settings.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
     base = Row(expires_at=party.clock.now() + PENDING_SECONDS)
@@ -268,7 +265,7 @@ async def _sign_in_once(party: RelyingParty, login: Login) -> SignedIn[Any]:
         await turn.pause()
     try:
         async with turn.renewing():
-            live = await sign_in(party, login, turn.require_lease)
+            live = await login.sign_in(turn.require_lease)
     except CodeNotSent:
         await turn.last(turn.release)
         raise

@@ -83,11 +83,16 @@ class TokenBundle:
     is_own: bool = True
 
 
-def new_session(
-    party: RelyingParty, bundle: TokenBundle, id_token: IdToken, identity: Any
-) -> AnySession:
+@dataclass(frozen=True, slots=True)
+class LoginTokens(TokenBundle):
+    """The validated tokens of a login, which always has an ID token."""
+
+    id_token: IdToken
+
+
+def new_session(party: RelyingParty, bundle: LoginTokens, identity: Any) -> AnySession:
     """The session of a new login, with its absolute end."""
-    now = party.clock.now()
+    now, id_token = party.clock.now(), bundle.id_token
     return OIDCSession(
         id=secrets.token_urlsafe(ID_BYTES),
         issuer=id_token.iss,

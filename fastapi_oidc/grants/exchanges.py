@@ -150,15 +150,15 @@ Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
 Confirm: TypeAlias = Callable[[IssuedToken, bool], Coroutine[Any, Any, None]]
 
 
-class Once:
+class Once(SingleFlight[str, IssuedToken]):
     """Tokens with a row each. Such a token may be requested again, unlike the session's own.
 
     Raises SessionError while the store is unavailable.
     """
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._obtaining: SingleFlight[str, IssuedToken] = SingleFlight()
         self._paused: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_PAUSED)
 
     async def token(
@@ -182,10 +182,10 @@ class Once:
             known = _token_in(seen.row)
             if known and self._is_enough(known, key, needed):
                 return known
-            is_last, is_own = attempt == ATTEMPTS - 1, not self._obtaining.is_running(key)
+            is_last, is_own = attempt == ATTEMPTS - 1, not self.is_running(key)
             try:
                 work = partial(_obtain_in_turn, cells, key, seen, obtain, confirm, expires_at)
-                token = await self._obtaining.run(key, work)
+                token = await self.run(key, work)
             except OIDCError as error:
                 is_outage, now = _is_outage(error), self._clock.now()
                 if known and is_outage and needed.is_served_by(known, now):
@@ -207,14 +207,6 @@ class Once:
         return needed.is_met_by(known, now) or (
             key in self._paused and needed.is_served_by(known, now)
         )
-
-    async def alone(self, key: str, obtain: Obtain) -> IssuedToken:
-        """A token from `obtain`, once for all tasks of this process."""
-        return await self._obtaining.run(f"alone/{key}", obtain)
-
-    async def aclose(self, seconds: float) -> None:
-        """Wait for the requests under way."""
-        await self._obtaining.wait(seconds)
 
 
 def _is_outage(error: OIDCError) -> bool:

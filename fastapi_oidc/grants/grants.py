@@ -143,7 +143,7 @@ class Grants:
     """Gets tokens: a session's own, a session's for another API, and the application's."""
 
     def __init__(self, clock: Clock) -> None:
-        self._once = Once(clock)
+        self.once = Once(clock)
         self._of_application: TTLCache[str, IssuedToken] = TTLCache(clock, max_entries=MOST_TARGETS)
         self.proofs = Proofs(clock)
 
@@ -165,7 +165,7 @@ class Grants:
         obtain = partial(self._obtain, holder, api, actor)
         confirm = partial(_confirm, holder.party, live)
         key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
-        once = self._once.token
+        once = self.once.token
         cells = holder.party.sessions.cells
         return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
 
@@ -206,10 +206,6 @@ class Grants:
         obtain = partial(exchange_of_caller, party, api, value, ends)
         return await self._repeatable(party, key, needed, obtain, longest)
 
-    async def aclose(self, seconds: float) -> None:
-        """Wait up to `seconds` for the token requests that were sent."""
-        await self._once.aclose(seconds)
-
     async def _repeatable(
         self,
         party: RelyingParty,
@@ -219,11 +215,11 @@ class Grants:
         expires_at: int,
     ) -> IssuedToken:
         """A token that can be requested again; each process has its own while the store is down."""
-        cells, once = party.sessions.cells, self._once
+        cells, once = party.sessions.cells, self.once
         try:
             return await once.token(cells, key, needed, obtain, expires_at=expires_at)
         except SessionError:
-            return await once.alone(key, obtain)
+            return await once.run(f"alone/{key}", obtain)
 
     async def _fresh(self, holder: Holder, needed: Needed) -> Live:
         """The session with an access token that meets the need."""

@@ -155,8 +155,8 @@ class Engine:
             closing.push_async_callback(self.network.aclose)
             closing.push_async_callback(self.last_steps.aclose)
             closing.push_async_callback(self.refreshes.aclose, self.patience)
-            closing.push_async_callback(self.grants.aclose, self.patience)
-            closing.push_async_callback(self.code_exchanges.aclose, self.patience)
+            closing.push_async_callback(self.grants.once.wait, self.patience)
+            closing.push_async_callback(self.code_exchanges.wait, self.patience)
             closing.push_async_callback(self.sign_outs.wait, self.patience)
             for api in self.apis:
                 closing.push_async_callback(api.stop_looking)
