@@ -244,7 +244,7 @@ def _store(options: Options[Any, Any], clock: Clock) -> Store | None:
     chosen = {option: value for option, value in given.items() if value is not None}
     if len(chosen) > 1:
         raise misconfigured(
-            "session_store also has what ends sessions: give no back_channel_logout_store",
+            "session_store also has what ends sessions: give no back_channel_logout_store"
         )
     if not chosen and lock is not None:
         raise ConfigurationError(
@@ -274,11 +274,7 @@ def _apis(given: Sequence[DownstreamAPI]) -> tuple[DownstreamAPI, ...]:
 
 
 def provider_of(
-    settings: OIDCSettings,
-    clock: Clock,
-    *,
-    http: HTTPOptions | None = None,
-    network: Network,
+    settings: OIDCSettings, clock: Clock, *, http: HTTPOptions | None = None, network: Network
 ) -> Provider:
     """The client for the provider in the settings; raises ConfigurationError."""
     options = http or settings.http_options()
@@ -330,5 +326,5 @@ def _identity_type(resolve: ResolveIdentity[Any] | None, options: Options[Any, A
         return returned
     except (KeyError, NameError, TypeError):
         raise misconfigured(
-            "annotate what resolve_identity returns, or give identity_type",
+            "annotate what resolve_identity returns, or give identity_type"
         ) from None

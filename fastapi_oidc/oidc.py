@@ -319,6 +319,6 @@ def _origin(url: str) -> str:
     if parts.scheme not in ("https", "http") or not parts.netloc:
         raise misconfigured(
             "StandaloneAPI needs the URL of the API, as audience or else as resource: "
-            'StandaloneAPI(issuer, audience, resource="https://api.example.com")',
+            'StandaloneAPI(issuer, audience, resource="https://api.example.com")'
         )
     return f"{parts.scheme}://{parts.netloc}"

@@ -56,11 +56,7 @@ class LoginOptions:
 
 
 async def begin_login(
-    party: RelyingParty,
-    options: LoginOptions,
-    *,
-    redirect_uri: str,
-    cookies: Mapping[str, str],
+    party: RelyingParty, options: LoginOptions, *, redirect_uri: str, cookies: Mapping[str, str]
 ) -> Redirection:
     """The redirect to the provider, with the transaction cookie of this login."""
     session = await _session_to_confirm(party, cookies) if options.silent else None
@@ -92,10 +88,7 @@ def _previous(party: RelyingParty, cookies: Mapping[str, str]) -> PreviousSessio
 
 
 def _transaction(
-    party: RelyingParty,
-    options: LoginOptions,
-    redirect_uri: str,
-    previous: PreviousSession | None,
+    party: RelyingParty, options: LoginOptions, redirect_uri: str, previous: PreviousSession | None
 ) -> LoginTransaction:
     default, origin = party.settings.default_return_path, party.settings.origin
     return LoginTransaction(

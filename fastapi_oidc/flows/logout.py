@@ -120,10 +120,7 @@ async def _end_session(
 
 
 async def _at_provider(
-    party: RelyingParty,
-    session: AnySession | None,
-    return_to: str,
-    logged_out_url: str | None,
+    party: RelyingParty, session: AnySession | None, return_to: str, logged_out_url: str | None
 ) -> Redirection | None:
     """The redirect to the provider, None without a logout endpoint; raises if it is unreachable."""
     metadata = await party.provider.metadata()

@@ -86,9 +86,7 @@ class _Run:
 
 
 async def refresh(
-    party: RelyingParty,
-    live: Live,
-    serves: Serves = lambda session: True,
+    party: RelyingParty, live: Live, serves: Serves = lambda session: True
 ) -> Outcome:
     """The outcome of refreshing `live`: one request to the provider for all waiting callers.
 

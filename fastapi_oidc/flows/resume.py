@@ -75,12 +75,7 @@ def is_due(session: AnySession, settings: OIDCSettings, *, now: int) -> bool:
     return now >= expires_at - margin
 
 
-async def resume(
-    party: RelyingParty,
-    cookies: Mapping[str, str],
-    *,
-    active: bool,
-) -> Resumed:
+async def resume(party: RelyingParty, cookies: Mapping[str, str], *, active: bool) -> Resumed:
     """The session of this request, refreshed when its access token is about to expire.
 
     A request that is not `active` does not count for the idle timeout. Raises SessionError when the
@@ -107,10 +102,7 @@ async def resume(
     return Resumed(session, pending_cookie(party, found))
 
 
-async def refresh_now(
-    party: RelyingParty,
-    cookies: Mapping[str, str],
-) -> Resumed:
+async def refresh_now(party: RelyingParty, cookies: Mapping[str, str]) -> Resumed:
     """The session of this request with new tokens, however long the old ones are still valid.
 
     Valid tokens that another request has got in the meantime are new, too. Raises SessionError:
@@ -226,11 +218,7 @@ def pending_cookie(party: RelyingParty, live: Live) -> Live | None:
 
 
 async def _after(
-    party: RelyingParty,
-    outcome: Outcome,
-    live: Live,
-    *,
-    active: bool = True,
+    party: RelyingParty, outcome: Outcome, live: Live, *, active: bool = True
 ) -> Resumed:
     """The result for the session `live` after an attempt to refresh it."""
     match outcome:

@@ -191,11 +191,7 @@ class Sessions:
         return None if row is None else Over.of(copy, row)
 
     async def _judged(
-        self,
-        copy: Copy,
-        seen: Seen,
-        values: Sequence[bytes],
-        known: Live | None = None,
+        self, copy: Copy, seen: Seen, values: Sequence[bytes], known: Live | None = None
     ) -> Found:
         found = self.live(copy, seen, known=known)
         if not isinstance(found, Live):
@@ -207,13 +203,7 @@ class Sessions:
         reason = revocations.reason_in(found.session, values) if any(values) else None
         return found if reason is None else Over(copy, reason, found.session)
 
-    def live(
-        self,
-        copy: Copy,
-        seen: Seen,
-        cookie: str = "",
-        known: Live | None = None,
-    ) -> Found:
+    def live(self, copy: Copy, seen: Seen, cookie: str = "", known: Live | None = None) -> Found:
         """What `copy` and its row say together; the revocations are another question."""
         row, session = seen.row, copy.session
         if row.ended:

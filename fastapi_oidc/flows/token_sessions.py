@@ -164,10 +164,7 @@ async def _with_identity(
     """
     try:
         resolving = party.application.identity_of(
-            session.claims,
-            bundle.user_info,
-            bundle.response.access_token,
-            party.settings.name,
+            session.claims, bundle.user_info, bundle.response.access_token, party.settings.name
         )
         identity = await party.within_time_limit(resolving)
     except Exception as error:
@@ -250,10 +247,7 @@ async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared
 
 
 async def apply_callbacks(
-    party: RelyingParty,
-    live: Live,
-    session: AnySession,
-    bundle: TokenBundle,
+    party: RelyingParty, live: Live, session: AnySession, bundle: TokenBundle
 ) -> Prepared:
     """The refreshed `session` of `live`, after the application's callbacks.
 
@@ -277,10 +271,7 @@ async def apply_callbacks(
 
 
 async def _accept_id_token(
-    party: RelyingParty,
-    session: AnySession,
-    answer: TokenAnswer,
-    response: TokenResponse,
+    party: RelyingParty, session: AnySession, answer: TokenAnswer, response: TokenResponse
 ) -> IdToken | None:
     """The new, validated ID token; a refresh may have none (Core 12.2)."""
     if response.id_token is None:
@@ -301,10 +292,7 @@ async def _accept_id_token(
 
 
 def expected_of(
-    party: RelyingParty,
-    response: TokenResponse,
-    verified: VerifiedToken,
-    nonce: str | None,
+    party: RelyingParty, response: TokenResponse, verified: VerifiedToken, nonce: str | None
 ) -> Expected:
     """What every ID token of this registration must match."""
     return Expected(

@@ -188,12 +188,7 @@ class Grants:
         return token
 
     async def of_caller(
-        self,
-        party: RelyingParty,
-        value: str,
-        ends: int,
-        api: DownstreamAPI,
-        needed: Needed,
+        self, party: RelyingParty, value: str, ends: int, api: DownstreamAPI, needed: Needed
     ) -> IssuedToken:
         """A token for `api` in exchange for a caller's access token, which expires at `ends`.
 
@@ -207,12 +202,7 @@ class Grants:
         return await self._repeatable(party, key, needed, obtain, longest)
 
     async def _repeatable(
-        self,
-        party: RelyingParty,
-        key: str,
-        needed: Needed,
-        obtain: Obtain,
-        expires_at: int,
+        self, party: RelyingParty, key: str, needed: Needed, obtain: Obtain, expires_at: int
     ) -> IssuedToken:
         """A token that can be requested again; each process has its own while the store is down."""
         cells, once = party.sessions.cells, self.once

@@ -218,12 +218,7 @@ def accept_userinfo(document: object, *, sub: str) -> Claims:
 
 
 def accept_signed_userinfo(
-    claims: Claims,
-    *,
-    sub: str,
-    issuer: TrustedIssuer,
-    client_id: str,
-    at: Instant,
+    claims: Claims, *, sub: str, issuer: TrustedIssuer, client_id: str, at: Instant
 ) -> Claims:
     """Like `accept_userinfo`, for the claims of a verified JWT.
 

@@ -40,10 +40,7 @@ class Document(Generic[T]):
     """
 
     def __init__(
-        self,
-        name: str,
-        fetch: Callable[[], Coroutine[object, object, T]],
-        clock: Clock,
+        self, name: str, fetch: Callable[[], Coroutine[object, object, T]], clock: Clock
     ) -> None:
         self._name, self._fetch, self._clock = name, fetch, clock
         self._fetches: SingleFlight[None, T] = SingleFlight()

@@ -61,7 +61,7 @@ class Introspections:
         if (await self._provider.metadata()).introspection_endpoint is None:
             raise misconfigured(
                 "introspect: the provider's metadata has no introspection_endpoint, so the API "
-                "can accept no opaque token",
+                "can accept no opaque token"
             )
 
     async def _ask(self, key: bytes, token: str) -> Claims:

@@ -162,12 +162,7 @@ class Store(ABC):
         return found, await self.read(others) if others else ()
 
     async def move(
-        self,
-        key: str,
-        change: Change,
-        *,
-        known: bytes | None = None,
-        others: Sequence[str] = (),
+        self, key: str, change: Change, *, known: bytes | None = None, others: Sequence[str] = ()
     ) -> Moved:
         """Replace the value by the result of `change`, atomically; read `others` then or later.
 

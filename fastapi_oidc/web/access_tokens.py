@@ -19,8 +19,7 @@ from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.requests import requested_path, token_scheme_in
 
 _UNDECIDED: Final = PublicAnswer(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "Access tokens cannot be checked right now. Try again shortly.",
+    HTTPStatus.SERVICE_UNAVAILABLE, "Access tokens cannot be checked right now. Try again shortly."
 )
 _B64TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
@@ -65,10 +64,7 @@ class Challenger:
     dpop_required: bool = False
 
     def refusal(
-        self,
-        cause: OIDCError,
-        scheme: Scheme | None,
-        needed: Permission,
+        self, cause: OIDCError, scheme: Scheme | None, needed: Permission
     ) -> AccessTokenError:
         """The error for `cause` at an endpoint that needs this permission.
 

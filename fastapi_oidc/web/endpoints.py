@@ -69,11 +69,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     @awaited
     async def login(
-        self,
-        request: Request,
-        options: LoginOptions | None = None,
-        *,
-        return_to: str | None = None,
+        self, request: Request, options: LoginOptions | None = None, *, return_to: str | None = None
     ) -> Response:
         """Begin a login: the response redirects the browser to the provider.
 
@@ -216,10 +212,7 @@ class Endpoints(Serving[Identity, RequestData]):
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
 
     async def _serve_callback(
-        self,
-        request: Request,
-        on_success: OnSuccess[Identity] | None,
-        on_failure: OnFailure | None,
+        self, request: Request, on_success: OnSuccess[Identity] | None, on_failure: OnFailure | None
     ) -> Response:
         outcome = await self._complete_login(request, with_data=on_success is not None)
         if outcome.silent:

@@ -170,11 +170,7 @@ def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
     """The page with the choice of providers: pairs of a name and a login URL."""
     action, href = choices[0]
     return Page(
-        kind="choose_provider",
-        heading="Sign in",
-        action=action,
-        href=href,
-        choices=choices,
+        kind="choose_provider", heading="Sign in", action=action, href=href, choices=choices
     )
 
 
@@ -251,11 +247,7 @@ class Script:
         """The headers: caches keep the URL with this version for a year, and revalidate others."""
         current = requested_version == self.version
         caching = "public, max-age=31536000, immutable" if current else "no-cache"
-        return {
-            "Cache-Control": caching,
-            "ETag": self.etag,
-            "X-Content-Type-Options": "nosniff",
-        }
+        return {"Cache-Control": caching, "ETag": self.etag, "X-Content-Type-Options": "nosniff"}
 
     async def serve(self, connection: HTTPConnection) -> Response:
         """The module, or 304 for a browser that has this version (RFC 9110 13.1.2)."""

@@ -37,10 +37,7 @@ def with_step_up(
 
 
 async def _require_step_up(
-    step_up: StepUp,
-    context: RequestContext,
-    connection: HTTPConnection,
-    session: OIDCSession[Any],
+    step_up: StepUp, context: RequestContext, connection: HTTPConnection, session: OIDCSession[Any]
 ) -> None:
     """Raises SessionError (session.step_up_required, session.forbidden)."""
     context.step_ups += (step_up,)
