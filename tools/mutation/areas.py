@@ -18,7 +18,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
         "tests/oidc/session",
         "tests/oidc/redis_topologies/test_operations.py",
     ),
-    "fastapi_oidc/session/": ("tests/oidc/session", "tests/oidc/web/test_endpoint_signatures.py"),
+    "fastapi_oidc/session/": ("tests/oidc/session", "tests/oidc/web/test_require_auth.py"),
     "fastapi_oidc/broker/": ("tests/oidc/broker",),
     "generated_vmm/transport/": ("tests/vmm/transport", "tests/vmm/facade", "tests/vmm/vsock"),
 }
