@@ -7,16 +7,20 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-OWN = __name__.partition(".")[0] + ".", "dataclasses"
+OWN = __name__.partition(".")[0] + ".", "dataclasses", "contextlib"
 ALIKE, HOUR, ENDLESS = 0.75, 3600.0, 1e7  # seconds; whoever wants no limit passes more
+SHELL = "|", "||", "&&", ">>", "2>&1", "2>"
 VALUES_ELSEWHERE = (
     "stopped exited halted terminated shutoff shutdown off dead up on run active suspended "
     "created dir directory"
 )
 """Values of other libraries for what has one of another name here, or none."""
+
+
+Method = TypeVar("Method")
 
 
 class Told:
@@ -73,6 +77,43 @@ def _means_one(text: str, values: tuple[str, ...]) -> bool:
     return text not in values and bool(get_close_matches(text.casefold(), meant, 1, ALIKE))
 
 
+class Raw(bytes):
+    """What a program wrote: a RuntimeWarning for a comparison with a text, which never equals."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            warn_caller(f"{other!r} never equals bytes: compare b{other!r}, or use decode()")
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = bytes.__hash__
+
+
+class _Method(partial[Any]):
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            name = self.func.__name__
+            raise TypeError(f"{name} is a method: compare what its call returns, {name}()")
+        return super().__eq__(other)
+
+    __hash__ = partial.__hash__
+
+
+class _Compared:
+    def __init__(self, method: Any) -> None:
+        self._method, self.__doc__ = method, method.__doc__
+
+    def __get__(self, owner: Any, kind: Any) -> Any:
+        return self._method if owner is None else _Method(self._method, owner)
+
+
+def compared_after_a_call(method: Method) -> Method:
+    """A method that raises TypeError if it is compared with a text, for want of a call."""
+    return cast(Method, _Compared(method))
+
+
 def _hint(told: Told, name: str) -> str:
     found = (call for names, call in told._elsewhere.items() if name in names.split())
     return "".join(f": {call.replace('{}', name)}" for call in found)
@@ -100,6 +141,24 @@ def tell_unit(option: str, seconds: float, usual: float = HOUR) -> None:
     """A RuntimeWarning for a time that seems to be milliseconds."""
     if usual < seconds < ENDLESS:
         warn_caller(f"{option} is in seconds: {seconds:g} are {seconds / HOUR:.1f} hours")
+
+
+def tell_milliseconds(seconds: float) -> None:
+    """A RuntimeWarning for thousands of seconds that are no quarters of an hour."""
+    if 2000 <= seconds < ENDLESS and seconds % 1000 == 0 != seconds % 900:
+        tell_unit("timeout", seconds, 0)
+
+
+def require_arguments(args: Any) -> None:
+    """Raises TypeError for one text; a RuntimeWarning for what only a shell understands."""
+    if isinstance(args, str | bytes):
+        raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
+    for each in args:
+        if each in SHELL or (isinstance(each, str) and each.startswith("~/")):
+            script = " ".join(map(str, args))
+            warn_caller(
+                f"no shell reads {each!r}: it is an argument, unlike in ['sh', '-c', {script!r}]"
+            )
 
 
 def require_opened(file: object, call: str, mode: str) -> None:

@@ -16,7 +16,7 @@ _DEVICES = ("/drives/", "/pmem/", "/network-interfaces/")
 _READ = (*_DEVICES, "/machine-config")
 _IDS = {"drive_id", "id", "iface_id"}
 _GROUP = re.compile("[0-9a-f][13579bdf]:", re.IGNORECASE)
-_SECTOR = 512
+_SECTOR, _LEAST_MIB = 512, 8
 _DISKS = ("/drives/", "/pmem/")
 _REMEMBERED = (*_DISKS, "/boot-source", "/mmds")
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
@@ -31,7 +31,7 @@ def fields_in(body: bytes) -> dict[str, Any]:
 
 
 class Advice:
-    """What is wrong with the calls of one client, which remembers those that were accepted."""
+    """What is wrong with the calls to one monitor, of which it remembers those accepted."""
 
     def __init__(self, *, has_metadata: bool = False, has_taps: bool = True) -> None:
         """`has_metadata` from the start; `has_taps`: the monitor is in this network namespace."""
@@ -43,14 +43,18 @@ class Advice:
         if call.method == "GET":
             return ""
         if not is_accepted:
-            return mistake_in_body(call) or self._mistake_of_start(call)
+            return (
+                mistake_in_body(call) or self._mistake_of_file(call) or self._mistake_of_start(call)
+            )
         if call.path.startswith(_REMEMBERED):
             self._accepted[call.path] = fields_in(call.body) if call.body else {}
+        if _starts(call):  # the next monitor at this socket is another one
+            self._accepted.clear()
         return self._mistake_of_tap(call)
 
     def _mistake_of_start(self, call: Operation[object]) -> str:
         known = self._accepted
-        if call.path != "/actions" or b"InstanceStart" not in (call.body or b""):
+        if not _starts(call):
             return ""
         if _lacks_root(known):
             return (
@@ -58,6 +62,13 @@ class Advice:
             )
         if "/mmds" in known and "/mmds/config" not in known:
             return "no interface serves the metadata: call mmds.config.set(...) before the start"
+        return ""
+
+    def _mistake_of_file(self, call: Operation[object]) -> str:
+        disk = fields_in(call.body) if call.body and call.path.startswith(_DISKS) else {}
+        for path, other in list(self._accepted.items()):
+            if path != call.path and _shares(disk, other):
+                return f"{path} is the same file: the guest destroys it, unless both are read only"
         return ""
 
     def _mistake_of_tap(self, call: Operation[object]) -> str:
@@ -68,6 +79,12 @@ class Advice:
         return made if _is_made(tap) else ""
 
 
+@lru_cache(maxsize=256)
+def advice_at(_socket_path: str) -> Advice:
+    """What all clients of a socket share: one sets what another one starts."""
+    return Advice()
+
+
 def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
     """Whether a kernel gets disks, but none of them, no RAM disk and no argument is its root."""
     source = known.get("/boot-source")
@@ -75,6 +92,22 @@ def _lacks_root(known: dict[str, dict[str, Any]]) -> bool:
     if source is None or source.get("initrd_path") or "root=" in (source.get("boot_args") or ""):
         return False
     return any(disks) and not any(map(is_root, disks))
+
+
+def _starts(call: Operation[object]) -> bool:
+    return call.path == "/actions" and b"InstanceStart" in (call.body or b"")
+
+
+def _shares(disk: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two disks are one file, and the guest writes to it."""
+    path = disk.get("path_on_host")
+    is_written = not (is_read_only(disk) and is_read_only(other))
+    return bool(path) and path == other.get("path_on_host") and is_written
+
+
+def is_read_only(disk: dict[str, Any]) -> bool:
+    """Whether a guest only reads a drive or persistent memory."""
+    return bool(disk.get("is_read_only") or disk.get("read_only"))
 
 
 def is_root(disk: dict[str, Any]) -> bool:
@@ -99,6 +132,8 @@ def mistake_in_body(call: Operation[object]) -> str:
         return f"a bandwidth's size is in bytes, and refill_time in milliseconds: {size} is too few"
     if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
         return f"mem_size_mib={size} is more than the {_HOST_MIB} MiB of this host"
+    if 0 < size < _LEAST_MIB:
+        return f"mem_size_mib={size} is in MiB, and Linux needs more"
     if _GROUP.match(address := body.get("guest_mac") or ""):
         return f"guest_mac={address} is a group's address: the first byte of a device's is even"
     return ""

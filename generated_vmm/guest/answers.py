@@ -13,7 +13,7 @@ from generated_vmm.errors import VmmError, shorten
 from generated_vmm.facade.elsewhere import PIECE
 from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models
-from generated_vmm.misuse import Told
+from generated_vmm.misuse import Raw, Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
@@ -45,7 +45,8 @@ def no_connection(what: str, error: VmmError | CallFailed) -> errors.GuestError:
     is_refused = isinstance(cause, ConnectionRefusedError) and cause.errno is None
     if is_refused or isinstance(cause, ConnectionResetError):
         return errors.GuestAgentError(
-            f"{what}: the machine responds, but no agent listens: {error}"
+            f"{what}: the machine responds, but no agent listens: {error}. For one that starts, "
+            "wait_until_ready() waits"
         )
     return errors.GuestMachineError(f"{what}: {error}")
 
@@ -110,7 +111,7 @@ def frames_of(offset: int, output: models.ProgramOutput) -> list[Output]:
         data = binascii.a2b_base64(frame.data, strict_mode=True)
         if frame.stream not in ("stdout", "stderr") or not data:
             raise ValueError("a frame of no stream, or without data")
-        found.append(Output(frame.stream, data, lost))
+        found.append(Output(frame.stream, Raw(data), lost))
         lost = 0
     end = offset + output.lost_bytes + sum(len(each.data) for each in found)
     if output.lost_bytes < 0 or not end == output.next_offset <= output.program.output_bytes:

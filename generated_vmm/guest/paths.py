@@ -26,6 +26,8 @@ class PathInGuest(Told):
         self._link, self._bytes = link, os.fsencode(path)
         if not self._bytes.startswith(b"/"):
             raise ValueError(f"{path!r} is not an absolute path")
+        if b"\0" in self._bytes:
+            raise ValueError(f"{path!r} has a NUL character")
         self._quoted = quote_from_bytes(self._bytes, safe="")
 
     def __repr__(self) -> str:

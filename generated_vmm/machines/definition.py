@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from generated_vmm import FullVmConfiguration
 from generated_vmm.misuse import warn_caller
@@ -72,7 +80,7 @@ class Definition(Frozen):
     autostart: bool = False
     order: int = 0
     restart: RestartPolicy = "never"
-    agent: int | None = Field(default=None, ge=1)
+    agent: int | None = Field(default=None, ge=1, strict=True)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raises AttributeError, which says how the definition of a machine is changed."""
@@ -106,7 +114,11 @@ class Definition(Frozen):
 
     def replace(self, **members: object) -> Definition:
         """The definition with other members. Raises `pydantic.ValidationError`."""
-        return Definition.model_validate({**dict(self), **members})
+        try:
+            return Definition.model_validate({**dict(self), **members})
+        except ValidationError as error:
+            error.add_note(f"Definition has {', '.join(Definition.model_fields)}")
+            raise
 
     @property
     def can_boot(self) -> bool:

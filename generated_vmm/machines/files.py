@@ -86,7 +86,9 @@ def grow_file(path: Path, size: int) -> int:
         found = os.fstat(file.fileno())
         is_possible = found.st_size <= size < 1 << 63 and size % 512 == 0
         if not stat.S_ISREG(found.st_mode) or not is_possible:
-            raise ValueError(f"a disk of {found.st_size} bytes cannot grow to {size}")
+            raise ValueError(
+                f"a disk of {found.st_size} bytes cannot grow to {size} bytes, its whole length"
+            )
         file.truncate(size)
         os.fsync(file.fileno())
     return found.st_size

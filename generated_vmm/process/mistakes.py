@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
-from generated_vmm.facade.values import fields_in, is_root
+from generated_vmm.facade.values import fields_in, is_read_only, is_root
 from generated_vmm.misuse import warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
@@ -108,8 +108,8 @@ def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:
 
 def _written_by(disk: dict[str, Any], owner: Owner) -> Path | None:
     """The file of a disk, if the guest may write to it."""
-    path, is_read_only = disk.get("path_on_host"), disk.get("is_read_only") or disk.get("read_only")
-    return owner.place.outside(path) if path and not is_read_only else None
+    path = disk.get("path_on_host")
+    return owner.place.outside(path) if path and not is_read_only(disk) else None
 
 
 def _has(owner: Owner, file: Path) -> bool:

@@ -37,6 +37,9 @@ from generated_vmm.process.settings import (
 )
 from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
 
+NOT_DETACHED = (
+    "is not the folder of a detached monitor, which Monitor(directory=..., detached=True) starts"
+)
 HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FILES)
 
 
@@ -157,7 +160,8 @@ class Place:
         (word, *known), connection = found
         if word != "adopted":
             connection.close()
-            raise MonitorError(f"{path} is in use by process {known[0]}")
+            how = "only a detached monitor is given up, by its detach()"
+            raise MonitorError(f"{path} is in use by process {known[0]}: {how}")
         connection.settimeout(None)
         return connection
 
@@ -170,7 +174,7 @@ def _opened(path: str) -> Iterator[int]:
     except MonitorError:
         raise
     except (FileNotFoundError, NotADirectoryError):
-        raise MonitorError(f"{path} is not the folder of a detached monitor") from None
+        raise MonitorError(f"{path} {NOT_DETACHED}") from None
     except (Refused, OSError) as error:
         raise MonitorError(f"the monitor of {path} cannot be attached to: {error}") from error
 
@@ -178,7 +182,7 @@ def _opened(path: str) -> Iterator[int]:
 def _record_in(folder: int, path: str) -> Record:
     record = read_record(folder, path)
     if record is None:
-        raise MonitorError(f"{path} is not the folder of a detached monitor")
+        raise MonitorError(f"{path} {NOT_DETACHED}")
     return record
 
 

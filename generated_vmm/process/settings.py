@@ -128,7 +128,11 @@ def _fault(given: Mapping[str, Any], error: ValidationError) -> str:
     value, what = given[str(option)], first["msg"].replace("Input should", "it must")
     if option == "id":
         what = "it must be 1 to 64 letters, digits and hyphens"
-    said = f"has {keys[0]!r}" if isinstance(value, Mapping) else f"is {value!r}"
+    if option in FILES:
+        what = "it must be the path of a file"
+    said = f"is {value!r}"
+    if isinstance(value, Mapping):  # which may have secrets
+        said = f"has {keys[0]!r}" if keys and keys[0] in value else "is a mapping"
     return f"{option} {said}; {what}"
 
 

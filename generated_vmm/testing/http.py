@@ -56,6 +56,7 @@ class Answer:
     deprecated: bool = False
     exit_code: int | None = None
     fault: str = ""
+    note: str = ""
 
     @classmethod
     def refusing(cls, fault: str, status: int = 400) -> Answer:
@@ -66,6 +67,7 @@ class Answer:
         """The bytes of the response: no reason phrase, no Date, no length without a body."""
         lines = [f"HTTP/1.1 {self.status} ", "Server: Firecracker API", "Connection: keep-alive"]
         lines += ["Deprecation: true"] * self.deprecated
+        lines += [f"Note: {self.note}"] if self.note else []
         if self.body is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(self.body)}"]
         return "\r\n".join([*lines, "", ""]).encode() + (self.body or b"")

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, cast
 
@@ -219,7 +219,7 @@ class SimulatedMonitor:
             error, reason = failed, f"{type(failed).__name__}: {failed}"
             given = Answer.refusing(f"The simulated monitor failed: {reason}", 500)
         if self._options.check_files and "No such file" in given.fault:
-            logger.warning("%s: %s", given.fault, NO_FILES)
+            given = replace(given, note=NO_FILES)
         call = ReceivedCall(request.method, request.path, request.body, given.status, error)
         self._calls.append(call)
         self.machine.outlets.record(request, given)

@@ -29,6 +29,7 @@ from generated_vmm.operation import Answer, Operation
 DEFAULT_TIMEOUT = 5.0
 DEFAULT_MAX_BODY_BYTES = 51_200  # the monitor's default limit
 NOT_SENT = "nothing was sent"
+CLOSED = "the client is closed, by close(), the end of its block, or that of its monitor"
 STARTS = "a monitor makes the socket when it starts, SimulatedMonitor in its `with` block"
 ENDED = (
     "nothing listens on this socket: its monitor has ended, as when the guest halts or reboots, or "
@@ -38,6 +39,7 @@ MAY_HAVE_ACTED = "the monitor may have carried the call out"
 # The monitor's HTTP layer does not escape line breaks and quotes in its JSON.
 LAYER_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"(?P<text>.*)"\s*\}\s*', re.DOTALL)
 DEPRECATED = (b"deprecation", b"true")
+NOTE = b"note"  # of a simulated monitor
 PATHS = re.compile(r'"\w*path\w*":\s*("(?:[^"\\]|\\.)*")')
 NOTES = {
     "No such file": "{} or its folder does not exist where the monitor runs",
@@ -52,6 +54,10 @@ NOTES = {
     "after configuring boot-specific": "load it into a new monitor before anything is set: it has "
     "the machine's size and devices",
     "Snapshot size exceeds": "is the memory in snapshot_path, and the state in mem_backend?",
+    "without kernel configuration": "call boot_source.set(kernel_image_path=...) before",
+    "not supported after starting": "this comes before the start, and a microVM starts once: start "
+    "a new monitor for another",
+    "not supported before starting": "call action('InstanceStart') or boot(...) before",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }
 """What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""
@@ -179,6 +185,8 @@ class CallSettings:
             fault = fault_message_in(answer.content)
             error = VmmApiError(answer.status_code, fault, operation)
             self._add_notes(error)
+            if note := dict(answer.headers).get(NOTE):
+                error.add_note(note.decode(errors="replace"))
             raise error
         self._tell(operation, is_accepted=True)
         try:

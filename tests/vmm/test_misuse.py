@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from generated_vmm import AsyncMonitor, AsyncVmmClient, InstanceInfo, Monitor, VmmClient
 from generated_vmm.guest import (
@@ -20,8 +21,9 @@ from generated_vmm.guest import (
     Output,
     Program,
 )
-from generated_vmm.machines import AsyncMachine, AsyncMachines, Machine, Machines
+from generated_vmm.machines import AsyncMachine, AsyncMachines, Definition, Machine, Machines
 from generated_vmm.machines.options import Options
+from generated_vmm.misuse import Raw
 from generated_vmm.testing import SimulatedMonitor
 
 TELLERS: dict[str, tuple[Any, Any]] = {
@@ -78,6 +80,18 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(Output)("stdout", b"").strip(), AttributeError, r"its data\.strip"),
     (lambda: any_of(CompletedProgram)([], 1, b"", b"").status, AttributeError, "its returncode"),
     (lambda: [*any_of(CompletedProgram)([], 1, b"", b"")], TypeError, "its stdout and stderr"),
+    (lambda: guest().path("/a\0b"), ValueError, "has a NUL character"),
+    (lambda: guest().start(["cat"], stdin=b"a"), ValueError, r"it must be True, and write\(data\)"),
+    (lambda: guest().run(["a"], limits={"memory": 1}), ValidationError, "Extra inputs"),
+    (lambda: any_of(Monitor)(config_file={}), ValueError, "is a mapping; it must be the path of"),
+    (lambda: any_of(Monitor)(env={"A": 1}), ValueError, "env has 'A'; it must be a valid string"),
+    (lambda: Definition(agent=True), ValidationError, "agent\n  Input should be a valid integer"),
+    (lambda: any_of(Machines)(".").find(guest()), ValueError, "it must be the name of a machine"),
+    (
+        lambda: any_of(Machine.__new__(Machine)).state == "Running",
+        TypeError,
+        r"state is a method: compare what its call returns, state\(\)",
+    ),
     (lambda: guest().attach(guest()), ValueError, r"the id of a program, such as program\.id"),
     (lambda: any_of(Machines)("~/m"), ValueError, r"folder is '~/m', .* os\.path\.expanduser does"),
     (lambda: any_of(Monitor)(cwd="~/m"), ValueError, "cwd is '~/m', and nothing replaces the ~"),
@@ -123,6 +137,11 @@ WARNED: list[tuple[Callable[[], object], str]] = [
     (lambda: info().state in ("exited", 1), "'exited' never equals this value"),
     (lambda: simulated().state == "not started", "'not started' never equals this value"),
     (lambda: vm().with_options(timeout=5000), "timeout is in seconds: 5000 are 1.4 hours"),
+    (lambda: any_of(Monitor)().stop(grace=5000), "grace is in seconds: 5000 are"),
+    (
+        lambda: any_of(Raw(b"a")) == "a",
+        "'a' never equals bytes: .* b'a'",
+    ),
     (lambda: any_of(Monitor)(grace=5000), "grace is in seconds: 5000 are"),
     (lambda: Options(snapshot_timeout=5000), "snapshot_timeout is in seconds: 5000"),
 ]
@@ -170,6 +189,9 @@ def test_a_value_that_is_never_meant(call: Callable[[], object], said: str) -> N
 
 
 def test_values_that_may_be_meant() -> None:
+    assert (Raw(b"a") == b"a", Raw(b"a") != b"a", {b"a": 1}[Raw(b"a")]) == (True, False, 1)
+    state = Machine.__new__(Machine).state
+    assert (state == state, hash(state) == 0, Machine.state.__name__) == (True, False, "state")
     assert info().state not in ("Migrating", "", "Paused", None)
     assert {"Running": 1}[info().state] == 1
     assert type(info().model_dump()["state"]) is str

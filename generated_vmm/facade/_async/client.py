@@ -16,7 +16,7 @@ from generated_vmm.concurrency._async import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
-from generated_vmm.facade.values import Advice
+from generated_vmm.facade.values import advice_at
 from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
@@ -63,7 +63,7 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         channel = transport or AsyncUnixChannel(path, max_answer_bytes)
         settings = CallSettings(path, timeout, max_body_bytes)
         if is_own:
-            settings = replace(settings, advise=Advice())
+            settings = replace(settings, advise=advice_at(os.path.abspath(path)))
         super().__init__(AsyncSender(settings, channel))
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from generated_vmm.concurrency._sync import Context, sleep
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
-from generated_vmm.facade.values import Advice
+from generated_vmm.facade.values import advice_at
 from generated_vmm.misuse import require_kind
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import (
@@ -64,7 +64,7 @@ class VmmClient(MonitorApi, Context):
         channel = transport or UnixChannel(path, max_answer_bytes)
         settings = CallSettings(path, timeout, max_body_bytes)
         if is_own:
-            settings = replace(settings, advise=Advice())
+            settings = replace(settings, advise=advice_at(os.path.abspath(path)))
         super().__init__(Sender(settings, channel))
 
     def __repr__(self) -> str:

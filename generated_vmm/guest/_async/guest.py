@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
+from generated_vmm.binding import as_model
 from generated_vmm.concurrency._async import Context, Stream, finished, sleep
 from generated_vmm.errors import VmmProtocolError
 from generated_vmm.facade.elsewhere import GUEST
@@ -27,12 +28,19 @@ from generated_vmm.guest._async.program import (
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output
 from generated_vmm.guest.paths import AnyPath
-from generated_vmm.misuse import Told, require_kind, require_options
+from generated_vmm.misuse import (
+    Told,
+    require_arguments,
+    require_kind,
+    require_options,
+    tell_milliseconds,
+)
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
+FORMS: dict[str, Any] = {"limits": models.Limits, "terminal": models.TerminalSize}
 PORTS = range(1, 65536)
 NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | AsyncGuestPath
@@ -187,13 +195,14 @@ class AsyncGuest(Context, Told):
 
         After an interruption and without a response, `ends` a program that may be there.
         """
-        if isinstance(args, str | bytes):
-            raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
+        require_arguments(args)
+        require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
         captured = ". Output is always captured, as bytes"
         require_options(options, ProgramOptions.__annotations__, captured)
         name, timeout = options.pop("id", None), options.pop("timeout", None)
         if timeout is not None:
             require_seconds(timeout, math.inf)
+            tell_milliseconds(timeout)
         given: dict[str, object] = {
             **options,
             "args": [_text(argument) for argument in args],
@@ -201,7 +210,10 @@ class AsyncGuest(Context, Told):
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
-        spec = models.ProgramSpec.model_validate(given)  # before anything is sent
+        for option, kind in FORMS.items():
+            if (value := given.get(option)) is not None:
+                given[option] = as_model(kind, value, {})
+        spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
@@ -209,6 +221,8 @@ class AsyncGuest(Context, Told):
             program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
             return program, program.take(operation, answer)
         except BaseException as error:
+            if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
+                error.add_note(f"args is a list of words: {spec.args[0].split()}")
             is_refused = isinstance(error, errors.GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 await finished(self._end, name)

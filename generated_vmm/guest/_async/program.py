@@ -16,7 +16,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.misuse import Told, require_kind, warn_caller
+from generated_vmm.misuse import Raw, Told, require_kind, tell_milliseconds, warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -24,11 +24,13 @@ logger = logging.getLogger(__name__)
 LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
+MOST_READS = 20  # of `returncode`, without a call
 MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
 UNREAD = (
     "{}, {!r}, stands still until its output is read: read it, or start a server as "
     "['sh', '-c', 'exec server >/var/log/server 2>&1']"
 )
+NO_INPUT = ", unless it is started with stdin=True"
 INPUT_IS_OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
 
 
@@ -51,7 +53,8 @@ class AsyncProgram(Told):
     def __init__(
         self, link: AsyncLink, id: str, args: list[str], state: models.ProgramState, offset: int
     ) -> None:
-        self._link, self._state = link, state
+        self._link, self._state, self._reads = link, state, 0
+        self._first, self._had_input = offset, state.takes_input
         self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
 
     def __repr__(self) -> str:
@@ -59,7 +62,13 @@ class AsyncProgram(Told):
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, or -N for signal N; None until a call has seen the end."""
+        """The exit status, or -N for signal N; None until a call, such as `poll`, has seen the end.
+
+        Emits a RuntimeWarning if it is read in a loop without a call.
+        """
+        self._reads += self._state.returncode is None
+        if self._reads == MOST_READS:
+            warn_caller("returncode is as of the last call, such as poll(): this loop makes none")
         return self._state.returncode
 
     @property
@@ -76,7 +85,7 @@ class AsyncProgram(Told):
         """The `returncode`, None while the program runs."""
         await self._exchange()
         tell_unread(self._state)
-        return self.returncode
+        return self._state.returncode
 
     async def wait(self, timeout: float | None = None) -> int:
         """Waits until the program has ended, and returns its `returncode`.
@@ -86,6 +95,7 @@ class AsyncProgram(Told):
         and leaves it running.
         """
         deadline, is_told = deadline_after(timeout), timeout is not None
+        tell_milliseconds(timeout or 0)
         late = time.monotonic() + LONGEST_WAIT
         while True:
             await self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
@@ -125,7 +135,9 @@ class AsyncProgram(Told):
             await self._exchange(LONGEST_WAIT, rest)
             rest = rest[self._state.input_bytes - before :]
             if rest and not self._state.takes_input:
-                raise BrokenPipeError(f"{self!r} reads no more input")
+                raise BrokenPipeError(
+                    f"{self!r} reads no more input{NO_INPUT * (not self._had_input)}"
+                )
 
     async def close_input(self) -> None:
         """Ends the program's input, after all that was written; a terminal gets ^D.
@@ -145,6 +157,8 @@ class AsyncProgram(Told):
         what it was.
         """
         begin = self.offset
+        if begin > self._first and self._is_at_end():
+            warn_caller("all output was read before: offset = 0 reads it again, wait() does not")
         try:
             return await self.complete([], input, max_output_bytes, math.inf)
         except BaseException:
@@ -168,9 +182,9 @@ class AsyncProgram(Told):
                 await self.kill()
                 reason = f"{self!r} wrote more than {max_output_bytes} bytes"
                 raise errors.ProgramOutputTooLarge(reason)
-            if self.returncode is not None and self._is_at_end():
-                output = map(bytes, streams.values())
-                return errors.CompletedProgram(self.args, self.returncode, *output)
+            if (status := self._state.returncode) is not None and self._is_at_end():
+                output = map(Raw, streams.values())
+                return errors.CompletedProgram(self.args, status, *output)
             if (left := deadline - time.monotonic()) < 0:
                 raise errors.GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
             before, wait = self._state.input_bytes, min(LONGEST_WAIT, left)
@@ -191,7 +205,7 @@ class AsyncProgram(Told):
 
         It writes the first of the rest of the input, and closes the input after the last.
         """
-        begun, before = time.monotonic(), self._state.input_bytes
+        begun, before, self._reads = time.monotonic(), self._state.input_bytes, 0
         if rest is not None:
             fields["input_offset"], fields["close"] = before, closes and len(rest) <= INPUT_BYTES
             fields["data"] = base64.b64encode(rest[:INPUT_BYTES]).decode()
@@ -202,7 +216,7 @@ class AsyncProgram(Told):
         self._state, taken = answer.program, answer.program.input_bytes - before
         if taken < 0:
             raise broken(self._link.what, operation, f"it took {taken} bytes")
-        is_news = found or (taken and rest) or self.returncode is not None
+        is_news = found or (taken and rest) or self._state.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             await sleep(PAUSE)
         return found

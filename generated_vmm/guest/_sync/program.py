@@ -17,7 +17,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import PAUSE, Link
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.misuse import Told, require_kind, warn_caller
+from generated_vmm.misuse import Raw, Told, require_kind, tell_milliseconds, warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -25,11 +25,13 @@ logger = logging.getLogger(__name__)
 LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
+MOST_READS = 20  # of `returncode`, without a call
 MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
 UNREAD = (
     "{}, {!r}, stands still until its output is read: read it, or start a server as "
     "['sh', '-c', 'exec server >/var/log/server 2>&1']"
 )
+NO_INPUT = ", unless it is started with stdin=True"
 INPUT_IS_OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
 
 
@@ -52,7 +54,8 @@ class Program(Told):
     def __init__(
         self, link: Link, id: str, args: list[str], state: models.ProgramState, offset: int
     ) -> None:
-        self._link, self._state = link, state
+        self._link, self._state, self._reads = link, state, 0
+        self._first, self._had_input = offset, state.takes_input
         self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
 
     def __repr__(self) -> str:
@@ -60,7 +63,13 @@ class Program(Told):
 
     @property
     def returncode(self) -> int | None:
-        """The exit status, or -N for signal N; None until a call has seen the end."""
+        """The exit status, or -N for signal N; None until a call, such as `poll`, has seen the end.
+
+        Emits a RuntimeWarning if it is read in a loop without a call.
+        """
+        self._reads += self._state.returncode is None
+        if self._reads == MOST_READS:
+            warn_caller("returncode is as of the last call, such as poll(): this loop makes none")
         return self._state.returncode
 
     @property
@@ -77,7 +86,7 @@ class Program(Told):
         """The `returncode`, None while the program runs."""
         self._exchange()
         tell_unread(self._state)
-        return self.returncode
+        return self._state.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Waits until the program has ended, and returns its `returncode`.
@@ -87,6 +96,7 @@ class Program(Told):
         and leaves it running.
         """
         deadline, is_told = deadline_after(timeout), timeout is not None
+        tell_milliseconds(timeout or 0)
         late = time.monotonic() + LONGEST_WAIT
         while True:
             self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
@@ -126,7 +136,9 @@ class Program(Told):
             self._exchange(LONGEST_WAIT, rest)
             rest = rest[self._state.input_bytes - before :]
             if rest and not self._state.takes_input:
-                raise BrokenPipeError(f"{self!r} reads no more input")
+                raise BrokenPipeError(
+                    f"{self!r} reads no more input{NO_INPUT * (not self._had_input)}"
+                )
 
     def close_input(self) -> None:
         """Ends the program's input, after all that was written; a terminal gets ^D.
@@ -146,6 +158,8 @@ class Program(Told):
         what it was.
         """
         begin = self.offset
+        if begin > self._first and self._is_at_end():
+            warn_caller("all output was read before: offset = 0 reads it again, wait() does not")
         try:
             return self.complete([], input, max_output_bytes, math.inf)
         except BaseException:
@@ -169,9 +183,9 @@ class Program(Told):
                 self.kill()
                 reason = f"{self!r} wrote more than {max_output_bytes} bytes"
                 raise errors.ProgramOutputTooLarge(reason)
-            if self.returncode is not None and self._is_at_end():
-                output = map(bytes, streams.values())
-                return errors.CompletedProgram(self.args, self.returncode, *output)
+            if (status := self._state.returncode) is not None and self._is_at_end():
+                output = map(Raw, streams.values())
+                return errors.CompletedProgram(self.args, status, *output)
             if (left := deadline - time.monotonic()) < 0:
                 raise errors.GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
             before, wait = self._state.input_bytes, min(LONGEST_WAIT, left)
@@ -192,7 +206,7 @@ class Program(Told):
 
         It writes the first of the rest of the input, and closes the input after the last.
         """
-        begun, before = time.monotonic(), self._state.input_bytes
+        begun, before, self._reads = time.monotonic(), self._state.input_bytes, 0
         if rest is not None:
             fields["input_offset"], fields["close"] = before, closes and len(rest) <= INPUT_BYTES
             fields["data"] = base64.b64encode(rest[:INPUT_BYTES]).decode()
@@ -203,7 +217,7 @@ class Program(Told):
         self._state, taken = answer.program, answer.program.input_bytes - before
         if taken < 0:
             raise broken(self._link.what, operation, f"it took {taken} bytes")
-        is_news = found or (taken and rest) or self.returncode is not None
+        is_news = found or (taken and rest) or self._state.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             sleep(PAUSE)
         return found

@@ -73,7 +73,7 @@ class AsyncHeld:
         """The client of its monitor. Raises `MachineError` if it does not run."""
         if self.monitor is None or not self.is_up:
             is_unseen = self.monitor is None and self.record.started_at is not None
-            hint = ", or `reconcile` must find its monitor" if is_unseen else ""
+            hint = ", or `reconcile` must find its monitor" if is_unseen else ": start() starts it"
             raise MachineError(f"{self.record.name} does not run{hint}")
         return self.monitor.client
 

@@ -33,7 +33,7 @@ from generated_vmm.machines.records import (
     State,
     new_id,
 )
-from generated_vmm.misuse import Told, Word, require_kind, warn_caller
+from generated_vmm.misuse import Told, Word, compared_after_a_call, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport.calls import Advise
@@ -123,7 +123,8 @@ class AsyncMachine(Told):
     def _advice(
         self, otherwise: Advise | None, operation: VmmOperation[object], *, is_accepted: bool
     ) -> str:
-        is_set = operation.method == "PUT" and operation.path.split("/")[1] in STORED
+        is_put = operation.method == "PUT" or b'"path_on_host"' in (operation.body or b"")
+        is_set = is_put and operation.path.split("/")[1] in STORED
         if not is_set or is_accepted or self._held.busy is not None:
             return otherwise(operation, is_accepted=is_accepted) if otherwise else ""
         return "the next start replaces this: make the call in `with machine.changing(...)`"
@@ -149,6 +150,7 @@ class AsyncMachine(Told):
         """Whether its monitor runs, as far as this process knows."""
         return self._held.is_up
 
+    @compared_after_a_call
     async def state(self) -> Literal["Ended", "Not started", "Paused", "Running"]:
         """`Running`, `Paused` or `Ended`; `Not started` for a moment of a start.
 
@@ -316,7 +318,8 @@ class AsyncMachine(Told):
             record = self.record
             used = {one.id: one.path for one in disks_of(record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
-                raise ValueError(f"{disk} is no disk of this machine's own")
+                own = ", ".join(id for id, path in used.items() if not path.startswith("/"))
+                raise ValueError(f"{disk} is no disk of this machine's own: {own or 'it has none'}")
             await run.step("makes the disk longer")
             source = self._control.store.source(record, used[disk])
             before = await in_thread(grow_file, source, size)

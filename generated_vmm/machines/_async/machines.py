@@ -74,6 +74,7 @@ class AsyncMachines(Context, Told):
 
     def find(self, name: str) -> AsyncMachine | None:
         """The machine with this name, if there is one."""
+        require_kind("name", name, "the name of a machine", str)
         found = (record for record in self._store.whole() if record.name == name)
         return next(iter(self._those(found)), None)
 

@@ -75,6 +75,7 @@ class Machines(Context, Told):
 
     def find(self, name: str) -> Machine | None:
         """The machine with this name, if there is one."""
+        require_kind("name", name, "the name of a machine", str)
         found = (record for record in self._store.whole() if record.name == name)
         return next(iter(self._those(found)), None)
 

@@ -16,7 +16,7 @@ from generated_vmm.concurrency._async import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.facade.elsewhere import MONITOR
-from generated_vmm.misuse import Told, require_kind
+from generated_vmm.misuse import Told, require_kind, tell_unit
 from generated_vmm.process._async.client import AsyncMonitorClient, note_socket
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._async.waiting import until, wait_for
@@ -176,6 +176,7 @@ class AsyncMonitor(Context, Told):
         second Ctrl+C, kills the monitor immediately.
         """
         require_kind("grace", grace, "a number of seconds", int, float)
+        tell_unit("grace", grace or 0)
         seconds = self._place.settings.get("grace", 5.0) if grace is None else grace
         return await self._end("stop", seconds)
 

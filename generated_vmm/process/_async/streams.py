@@ -34,6 +34,7 @@ Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
 NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
+NO_LINE = "; the last write did not end with a line break"
 CAUSES = {
     "Paused": ": it is paused, and monitor.client.resume() resumes it",
     "Not started": ": the machine has not been started: monitor.client.action('InstanceStart')",
@@ -78,6 +79,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
 
     owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
     _written_at = 0  # the position at the last write
+    _is_line = True  # whether that ended a line
 
     async def read_until(
         self, expected: bytes, since: int | None = None, timeout: float = 10.0
@@ -112,7 +114,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
         """Why a guest may not write, for the end of a message."""
         owner = self.owner and self.owner()
         state = await state_of(owner) if owner else None
-        return CAUSES.get(state or "", "" if self.position else NOTHING)
+        return CAUSES.get(state or "", NO_LINE * (not self._is_line) if self.position else NOTHING)
 
     async def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
@@ -122,6 +124,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console):
         """
         self.require_own()
         deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
+        self._is_line = data.endswith((b"\n", b"\r"))
         try:
             while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
                 await sleep(PAUSE)

@@ -17,7 +17,7 @@ from generated_vmm.concurrency._sync import Context
 from generated_vmm.errors import VmmError, VmmTimeoutError
 from generated_vmm.facade import VmmClient
 from generated_vmm.facade.elsewhere import MONITOR
-from generated_vmm.misuse import Told, require_kind
+from generated_vmm.misuse import Told, require_kind, tell_unit
 from generated_vmm.process._sync.client import MonitorClient, note_socket
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import until, wait_for
@@ -177,6 +177,7 @@ class Monitor(Context, Told):
         second Ctrl+C, kills the monitor immediately.
         """
         require_kind("grace", grace, "a number of seconds", int, float)
+        tell_unit("grace", grace or 0)
         seconds = self._place.settings.get("grace", 5.0) if grace is None else grace
         return self._end("stop", seconds)
 

@@ -35,6 +35,7 @@ Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
 NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
+NO_LINE = "; the last write did not end with a line break"
 CAUSES = {
     "Paused": ": it is paused, and monitor.client.resume() resumes it",
     "Not started": ": the machine has not been started: monitor.client.action('InstanceStart')",
@@ -79,6 +80,7 @@ class Serial(Followed[Piece], Console):
 
     owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
     _written_at = 0  # the position at the last write
+    _is_line = True  # whether that ended a line
 
     def read_until(self, expected: bytes, since: int | None = None, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, or all, as soon as they contain `expected`.
@@ -111,7 +113,7 @@ class Serial(Followed[Piece], Console):
         """Why a guest may not write, for the end of a message."""
         owner = self.owner and self.owner()
         state = state_of(owner) if owner else None
-        return CAUSES.get(state or "", "" if self.position else NOTHING)
+        return CAUSES.get(state or "", NO_LINE * (not self._is_line) if self.position else NOTHING)
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
@@ -121,6 +123,7 @@ class Serial(Followed[Piece], Console):
         """
         self.require_own()
         deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
+        self._is_line = data.endswith((b"\n", b"\r"))
         try:
             while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
                 sleep(PAUSE)

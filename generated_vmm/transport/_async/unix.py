@@ -9,6 +9,7 @@ from generated_vmm.concurrency._async import Lock, readable, sleep, stops_event_
 from generated_vmm.misuse import warn_of_stopped_loop
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import (
+    CLOSED,
     HttpAnswer,
     deadline_after,
     late,
@@ -71,7 +72,7 @@ class AsyncUnixChannel:
 
     def _new_connection(self) -> Connection:
         if self._is_closed:
-            raise unreachable("the client is closed", permanent=True)
+            raise unreachable(CLOSED, permanent=True)
         try:
             return Connection()
         except OSError as error:

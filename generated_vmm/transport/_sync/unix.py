@@ -9,7 +9,14 @@ from functools import partial
 from generated_vmm.concurrency._sync import Lock, readable, sleep, stops_event_loop, writable
 from generated_vmm.misuse import warn_of_stopped_loop
 from generated_vmm.operation import Operation
-from generated_vmm.transport.calls import HttpAnswer, deadline_after, late, lost, unreachable
+from generated_vmm.transport.calls import (
+    CLOSED,
+    HttpAnswer,
+    deadline_after,
+    late,
+    lost,
+    unreachable,
+)
 from generated_vmm.transport.connection import (
     FULL_QUEUE_PAUSE,
     Connect,
@@ -66,7 +73,7 @@ class UnixChannel:
 
     def _new_connection(self) -> Connection:
         if self._is_closed:
-            raise unreachable("the client is closed", permanent=True)
+            raise unreachable(CLOSED, permanent=True)
         try:
             return Connection()
         except OSError as error:

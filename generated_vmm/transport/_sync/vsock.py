@@ -27,7 +27,7 @@ LONGEST_LINE = 32
 HIGHEST_PORT = 2**32 - 1
 NO_RESPONSE = (
     "no response to CONNECT. This must be the socket of the vsock device, not of the API, and the "
-    "machine must run, not be paused"
+    "machine must run, not be paused, and its kernel be up"
 )
 ACCEPTED = re.compile(rb"OK [0-9]{1,10}\n")
 
@@ -57,7 +57,7 @@ def connect_vsock(uds_path: str, port: int, seconds: float, *, name: str = "") -
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
-                message = f"{what}: no connection within {seconds} s, at last: {last}"
+                message = f"{what}: no connection within {seconds:.3g} s, at last: {last}"
                 raise VmmTimeoutError(message) from error
         sleep(PAUSE)
 

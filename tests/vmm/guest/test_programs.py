@@ -7,6 +7,7 @@ import os
 import pwd
 import signal
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from generated_vmm.guest import (
     ProgramTimeout,
     agent,
 )
+from generated_vmm.guest._async.program import MOST_READS
 from tests.vmm.guest.conftest import Agent
 
 in_groups = pytest.mark.skipif(
@@ -186,8 +188,10 @@ def test_input_is_written_bit_by_bit_and_closed(guest: Guest) -> None:
     assert first_lines(items, 1) == ["two"]
     program.close_input()
     assert program.wait(10) == 0
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(BrokenPipeError, match=r"reads no more input$"):
         program.write(b"three\n")
+    with pytest.raises(BrokenPipeError, match="no more input, unless it is started with stdin=Tr"):
+        guest.start(["cat"]).write(b"one\n")
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
@@ -412,3 +416,48 @@ def test_an_offset_that_the_output_does_not_have_is_refused(guest: Guest) -> Non
     for offset in (-1, 7):
         with pytest.raises(ValueError, match="the output of hello has 6 bytes"):
             guest.attach("hello", offset=offset)
+
+
+SHELL = r"no shell reads '\|': it is an argument, unlike in \['sh', '-c', 'echo a \| wc'\]$"
+
+
+def test_what_is_meant_for_a_shell(guest: Guest) -> None:
+    with pytest.warns(RuntimeWarning, match=SHELL):
+        assert guest.run(["echo", "a", "|", "wc"]).text == "a | wc\n"
+    with pytest.warns(RuntimeWarning, match=r"no shell reads '~/a'"):
+        guest.run(["ls", "~/a"])
+    with pytest.raises(FileNotFoundError) as caught:
+        guest.run(["echo hello"])
+    assert caught.value.__notes__ == ["args is a list of words: ['echo', 'hello']"]
+
+
+def test_the_end_of_a_program_in_a_loop_without_a_call(guest: Guest) -> None:
+    program = guest.start(["sleep", "60"])
+    for _ in range(3):
+        program.poll()
+        for _ in range(MOST_READS - 1):
+            assert program.returncode is None
+    with pytest.warns(RuntimeWarning, match=r"as of the last call, such as poll\(\)"):
+        assert program.returncode is None
+    program.kill()
+    program.wait()
+    assert {program.returncode for _ in range(2 * MOST_READS)} == {-signal.SIGKILL}
+
+
+def test_output_that_was_read_before(guest: Guest) -> None:
+    program = guest.start(["echo", "hello"])
+    assert program.communicate().stdout == b"hello\n"
+    with pytest.warns(RuntimeWarning, match="all output was read before: offset = 0 reads it ag"):
+        assert program.communicate().stdout == b""
+    assert guest.attach(program.id).communicate().stdout == b"hello\n"
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(5000, True), (7200, False), (18_000, False)])
+def test_a_time_limit_that_seems_to_be_milliseconds(
+    guest: Guest, seconds: int, is_told: bool
+) -> None:
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        guest.run(["true"], timeout=seconds)
+        guest.start(["true"]).wait(timeout=seconds)
+    said = f"timeout is in seconds: {seconds} are 1.4 hours"
+    assert [str(warning.message) for warning in caught] == [said] * 2 * is_told

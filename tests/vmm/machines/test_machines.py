@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import anyio
 import pytest
+from pydantic import ValidationError
 
 from generated_vmm import Drive, NetworkInterface, Pmem, VmmApiError
 from generated_vmm.machines import Definition, Jail, Machine, MachineBusy, MachineError, Machines
@@ -181,7 +182,7 @@ def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None
             reader.get(web.id).state()
         with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
             reader.get(web.id).admit(str(folder / "disk"))
-        with pytest.raises(MachineError, match="idle does not run"):
+        with pytest.raises(MachineError, match=r"idle does not run: start\(\) starts it"):
             idle.admit(str(folder / "disk"))
     for know in (web.state, web.guest):
         with pytest.raises(MachineError, match="does not control web"):
@@ -263,7 +264,7 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     with pytest.raises(ValueError, match="size is '2G'; it must be a number of bytes, such as 2 "):
         web.grow("rootfs", "2G")  # type: ignore[arg-type]  # which is the point
     shared = machines.create("shared", definition(folder), copy_disks=False)
-    with pytest.raises(ValueError, match="no disk of this machine's own"):
+    with pytest.raises(ValueError, match="no disk of this machine's own: it has none"):
         shared.grow("rootfs", 3 * before)
 
 
@@ -300,13 +301,18 @@ def test_devices_that_were_changed_are_stored_for_the_next_start(
         pass
 
 
-def test_what_is_set_and_not_stored_is_warned_of(web: Machine) -> None:
+def test_what_is_set_and_not_stored_is_warned_of(web: Machine, folder: Path) -> None:
     web.start()
     without_config = pytest.raises(VmmApiError, match="MMDS")
     with pytest.warns(RuntimeWarning, match="the next start replaces this"), without_config:
         web.client.mmds.set({"latest": {}})
     with without_config, web.changing(metadata={"latest": {}}):
         web.client.mmds.set({"latest": {}})
+    with pytest.warns(RuntimeWarning, match="the next start replaces this"):
+        web.client.drive("rootfs").update(path_on_host=own_disk(folder, web))
+    with pytest.raises(ValidationError) as caught:
+        web.change(mem_size_mib=256)
+    assert caught.value.__notes__[0].startswith("Definition has configuration, metadata, ")
     with pytest.warns(RuntimeWarning, match="it changes nothing"), pytest.raises(VmmApiError):
         web.client.drive("none").update(rate_limiter={})
 
@@ -461,7 +467,8 @@ def test_what_a_monitor_shows_is_not_stored(folder: Path, machines: Machines) ->
     web = machines.create("web", shared)
     web.start()
     shutil.copy(folder / "disk", folder / "other")
-    web.client.drive("a").update(path_on_host=f"{folder}/other")  # as of one that lies
+    assert web.monitor
+    web.monitor.client.drive("a").update(path_on_host=f"{folder}/other")  # as of one that lies
     with web.changing(order=1):
         pass
     for copy in (web.snapshot, lambda: web.clone("copy")):
