@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute, Match
 from fastapi_oidc.flows.relying_party import RelyingParty, standard_identity
 from fastapi_oidc.settings.rules import guessable, unencrypted
 from fastapi_oidc.web.api_tools import Protected
-from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
+from fastapi_oidc.web.application import Endpoint, endpoints_of, included_in, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.guards import FromAPI, scopes_in
 from fastapi_oidc.web.misuse import refuses
@@ -44,6 +44,9 @@ _WISHES: Final = {
 }
 """Parameters of logins that are taken for requirements, and what requires it."""
 
+_READING: Final = ("/search", "/query")
+"""What changes nothing, whatever its method."""
+
 _LIMITS: Final = frozenset(("scope", "roles", "claims", "HTTP_403_FORBIDDEN", 403))
 """What stands in code that requires something of a token."""
 
@@ -58,6 +61,7 @@ def report(
     endpoints = endpoints_of(app)
     require_sound_endpoints(app, endpoints, engine)
     _report_open(app, endpoints)
+    _report_late_guards(app)
     names = {*engine.needed} if is_mounted else {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
@@ -96,9 +100,13 @@ def _has_workers() -> bool:
 def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     """Log a parameter of logins that asks for something, which nothing requires of who returns."""
     application, given = party.application, party.settings.extra_params
+    reads_claims = application.resolve_identity is not standard_identity
+    read = getattr(unwrap(application.resolve_identity), "__code__", standard_identity.__code__)
+    if reads_claims and not party.settings.fetch_userinfo and "user_info" in read.co_names:
+        text = "it is False, so that the context.user_info of resolve_identity is None"
+        party.announcer.advise("fetch_userinfo", text)
     if application.before_session_persist is not None:
         return
-    reads_claims = application.resolve_identity is not standard_identity
     for name, remedy in _WISHES.items():
         # IdentityServer has hints like idp:google among its acr_values.
         is_wish = name in given and not given[name].startswith(("idp:", "tenant:"))
@@ -118,7 +126,7 @@ def _report_scope_free(api: Any, endpoints: Sequence[Endpoint]) -> None:
     changing = [
         f"{method} {each.path}"
         for each in free
-        if not any(map(_limits_tokens, each.dependants))
+        if not (each.path.endswith(_READING) or any(map(_limits_tokens, each.dependants)))
         for method in sorted(each.methods - SAFE_METHODS)
     ]
     if changing and (len(free) < len(own) or len(api.scopes) > 1):
@@ -156,6 +164,18 @@ def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
             'OIDCMiddleware of its own (see the page "Protect everything").',
             ", ".join(paths),
         )
+
+
+def _report_late_guards(app: Any) -> None:
+    """Log what the guard of a router does not reach, because its endpoints were added before."""
+    for router, endpoints in included_in(app):
+        late = any(refuses(each.dependency) for each in router.dependencies)
+        if late and (paths := [each.path for each in endpoints if _is_open(each)]):
+            _log.warning(
+                "The guard in `dependencies` of a router does not apply to %s, because it was "
+                "added after them.\nPass `dependencies` to APIRouter(...) or include_router(...).",
+                ", ".join(paths),
+            )
 
 
 def _is_open(endpoint: Endpoint) -> bool:

@@ -112,6 +112,7 @@ class Outgoing(Serving[Identity, RequestData]):
                 ) from error
             if party.sessions.is_in_memory and await party.sessions.judge(copy) is None:
                 party.announcer.advise("session_store", NOT_IN_MEMORY)
+                error.add_note(NOT_IN_MEMORY)
             raise
         return Grant(partial(self.runtime.engine.grants.token, session_id, holder, api))
 

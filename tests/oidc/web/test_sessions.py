@@ -176,3 +176,6 @@ async def test_what_is_no_id_says_nothing_of_the_store(caplog: pytest.LogCapture
     with pytest.raises(SessionError, match=r"this is no session's id: pass session.id"):
         await world.oidc.grant("alice")
     assert "session_store" not in caplog.text
+    with pytest.raises(SessionError) as caught:
+        await world.oidc.grant("a" * 22)
+    assert "use a store on Redis or SQL as session_store" in caught.value.__notes__[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import Depends, FastAPI, Security
+from fastapi import APIRouter, Depends, FastAPI, Security
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from mcp.server.mcpserver import MCPServer
@@ -93,6 +93,22 @@ async def test_what_the_guard_of_the_application_does_not_reach_is_named(
         "The guard in `dependencies` of the application does not apply to /openapi.json, /docs, "
         "/docs/oauth2-redirect, /redoc, /early, /may-ask, /admin/open, /files, /asgi, /."
     )
+
+
+async def test_what_the_guard_of_a_router_does_not_reach_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, router, sound = make_world(), APIRouter(), APIRouter()
+    for each, path in (router, "/early"), (sound, "/guarded"):
+        each.get(path)(lambda: None)
+    router.dependencies.append(guard := Depends(world.oidc.require_auth))
+    router.get("/late")(lambda: None)
+    sound.dependencies.append(guard)
+    world.app.include_router(router, prefix="/files")
+    world.app.include_router(sound, dependencies=[guard])
+    await start(world.app)
+    (message,) = caplog.messages
+    assert "of a router does not apply to /files/early, because it was added after" in message
 
 
 async def no_answer(request: Request) -> Response:
@@ -247,6 +263,22 @@ def company(context: IdentityContext) -> str:
     return str(context.id_token_claims["hd"])
 
 
+def groups(context: IdentityContext) -> str:
+    return str((context.user_info or {}).get("groups"))
+
+
+@pytest.mark.parametrize(
+    ("resolve", "fetches", "is_told"),
+    [(groups, False, True), (groups, True, False), (company, False, False), (None, False, False)],
+)
+async def test_user_info_that_is_not_fetched(
+    resolve: Any, fetches: bool, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"fetch_userinfo": fetches}
+    await start(make_world(settings=settings, resolve_identity=resolve).app)
+    assert len(caplog.messages) == is_told == caplog.text.count("the context.user_info of resolve")
+
+
 @pytest.mark.parametrize("acr", [(), ("mfa",)])
 @pytest.mark.parametrize(
     ("callbacks", "told"),
@@ -308,7 +340,8 @@ async def test_what_any_token_may_change_is_told_where_scopes_are_told_apart(
     api = world.oidc.api("machines", scopes=dict.fromkeys(scopes.split(), ""))
     world.oidc.api("other", scopes={"one": "", "two": ""})
     world.app.get("/all", dependencies=[Depends(api.require(*sibling.split()))])(lambda: None)
-    world.app.api_route("/one", methods=[method], dependencies=[guard(api)])(lambda: None)
+    for path in ("/one", "/one/search"):
+        world.app.api_route(path, methods=[method], dependencies=[guard(api)])(lambda: None)
     await start(world.app)
     told = f"The API machines has scopes, and tokens without any may {method} /one.\n"
     assert len(caplog.messages) == is_told == caplog.text.count(told)
