@@ -44,8 +44,6 @@ from fastapi_oidc.session.store import (
     lacks_table,
 )
 
-DIALECTS: Final = ("postgresql", "sqlite")
-
 _NO_URL: Final = (
     "a database URL is postgresql+asyncpg://user:password@host/name or sqlite+aiosqlite:///file, "
     "percent-encoded, and its driver must be installed"
@@ -69,71 +67,6 @@ def _postgresql_time(*_: Any, **__: Any) -> str:
 @compiles(server_time, "sqlite")
 def _sqlite_time(*_: Any, **__: Any) -> str:
     return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-class Database:
-    """An engine of the application, or a URL, from which each event loop gets an engine.
-
-    A call that takes longer than `timeout` seconds raises TimeoutError. It is repeated once if its
-    connection was dropped: every call here may be.
-    """
-
-    def __init__(self, engine: AsyncEngine | URL | str, timeout: float) -> None:
-        self._given, self._timeout = engine, timeout
-        self._engines = PerLoop(
-            lambda: self._engine().execution_options(isolation_level="AUTOCOMMIT")
-        )
-        made = self._engine()
-        self.dialect, self.place = made.dialect.name, _place_of(made.url)
-        _require_supported(self.dialect)
-        if isinstance(made.pool, StaticPool):
-            explanation = 'SQLite needs a file here; for sessions in memory: session_store="memory"'
-            raise misconfigured(explanation)
-
-    async def run(self, statement: Executable, values: Mapping[str, object]) -> Rows:
-        """The rows that one statement returns: one round trip."""
-        async with TimeLimit(self._timeout):
-            try:
-                return await self._execute(statement, values)
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-            return await self._execute(statement, values)
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop's engine, unless the application made it."""
-        engine = self._engines.forget()
-        if engine is not None and not isinstance(self._given, AsyncEngine):
-            await engine.dispose()
-
-    async def _execute(self, statement: Executable, values: Mapping[str, object]) -> Rows:
-        async with self.here().connect() as connection:
-            result = await connection.execute(statement, values)
-            return result.all() if result.returns_rows else ()
-
-    def here(self) -> AsyncEngine:
-        """The engine of this event loop: connections belong to the one that opened them."""
-        return self._engines.here()
-
-    def _engine(self) -> AsyncEngine:
-        url = self._given
-        if isinstance(url, AsyncEngine):
-            return url
-        try:
-            is_sqlite = make_url(url).get_backend_name() == "sqlite"
-            # A thread that waits for the lock of a file cannot be interrupted, so it stops earlier.
-            limit = {"timeout": 0.8 * self._timeout} if is_sqlite else {}
-            return create_async_engine(url, hide_parameters=True, connect_args=limit)
-        except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
-            # Its text may contain a part of a password that was not percent-encoded.
-            raised = type(error).__name__
-            raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
-
-
-def _require_supported(dialect: str) -> None:
-    if dialect not in DIALECTS:
-        explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
-        raise misconfigured(explanation)
 
 
 def _place_of(url: URL) -> Place:
@@ -215,20 +148,31 @@ class SQLStore(Store):
         timeout: float = DEFAULT_TIMEOUT,
         creates_tables: bool = False,
     ) -> None:
-        self._database, self._creates_tables = Database(engine, timeout), creates_tables
-        self._insert = _insert(self._database.dialect)
+        self._given, self._timeout, self._creates_tables = engine, timeout, creates_tables
+        self._engines = PerLoop(
+            lambda: self._engine().execution_options(isolation_level="AUTOCOMMIT")
+        )
+        made = self._engine()
+        self._place, dialect = _place_of(made.url), made.dialect.name
+        if dialect not in _INSERTS:
+            explanation = f"the session store works on PostgreSQL and SQLite, not on {dialect}"
+            raise misconfigured(explanation)
+        if isinstance(made.pool, StaticPool):
+            explanation = 'SQLite needs a file here; for sessions in memory: session_store="memory"'
+            raise misconfigured(explanation)
+        self._insert = _insert(dialect)
         self._purge_at = 0.0
 
     async def create_tables(self) -> None:
         """Create the table and index if they are missing; any number of processes may do so."""
-        await ask_store(self._create_tables(), self._database.place, "create tables")
+        await ask_store(self._create_tables(), self._place, "create tables")
 
     async def _create_tables(self) -> None:
         for statement in _CREATE:
             try:
-                await self._database.run(statement, {})
+                await self._send(statement, {})
             except DBAPIError:  # another process creates the same on PostgreSQL
-                await self._database.run(statement, {})
+                await self._send(statement, {})
 
     async def purge(self) -> int:
         """Remove all rows that have expired, a thousand at a time, and return their number."""
@@ -252,8 +196,10 @@ class SQLStore(Store):
         return Stored(rows[0].value, rows[0].age) if rows else Stored(b"", 0.0)
 
     async def aclose(self) -> None:
-        """Close the connections that the store opened; an engine of the application stays open."""
-        await self._database.aclose()
+        """Close the connections of this event loop; an engine of the application stays open."""
+        engine = self._engines.forget()
+        if engine is not None and not isinstance(self._given, AsyncEngine):
+            await engine.dispose()
 
     async def _is_swapped(self, key: str, before: bytes, after: Cell) -> bool:
         # A deleted value is empty and has expired.
@@ -271,17 +217,50 @@ class SQLStore(Store):
 
     async def _run(self, statement: Executable, **values: object) -> Rows:
         doing = "read" if isinstance(statement, Select) else "write"
-        return await ask_store(self._execute(statement, values), self._database.place, doing)
+        return await ask_store(self._execute(statement, values), self._place, doing)
 
     async def _execute(self, statement: Executable, values: dict[str, object]) -> Rows:
         try:
-            return await self._database.run(statement, values)
+            return await self._send(statement, values)
         except DBAPIError as error:
             if not self._creates_tables or not lacks_table(str(error.orig)):
                 raise
         await self._create_tables()
         self._creates_tables = False
-        return await self._database.run(statement, values)
+        return await self._send(statement, values)
+
+    async def _send(self, statement: Executable, values: Mapping[str, object]) -> Rows:
+        """The rows that one statement returns: one round trip.
+
+        It is repeated once if its connection was dropped: every statement here may be.
+        """
+        async with TimeLimit(self._timeout):
+            try:
+                return await self._send_once(statement, values)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            return await self._send_once(statement, values)
+
+    async def _send_once(self, statement: Executable, values: Mapping[str, object]) -> Rows:
+        # Connections belong to the event loop that opened them.
+        async with self._engines.here().connect() as connection:
+            result = await connection.execute(statement, values)
+            return result.all() if result.returns_rows else ()
+
+    def _engine(self) -> AsyncEngine:
+        url = self._given
+        if isinstance(url, AsyncEngine):
+            return url
+        try:
+            is_sqlite = make_url(url).get_backend_name() == "sqlite"
+            # A thread that waits for the lock of a file cannot be interrupted, so it stops earlier.
+            limit = {"timeout": 0.8 * self._timeout} if is_sqlite else {}
+            return create_async_engine(url, hide_parameters=True, connect_args=limit)
+        except (ArgumentError, InvalidRequestError, ImportError, ValueError, TypeError) as error:
+            # Its text may contain a part of a password that was not percent-encoded.
+            raised = type(error).__name__
+            raise ConfigurationError(Code.CONFIGURATION_INVALID, _NO_URL, raised=raised) from None
 
 
 def _insert(dialect: str) -> Executable:

@@ -63,7 +63,7 @@ async def opened_values(url: str) -> AsyncIterator[SQLStore]:
     """A store as one process has it, empty."""
     store = SQLStore(url)
     await store.create_tables()
-    await store._database.run(delete(table), {})
+    await store._send(delete(table), {})
     yield store
     await store.aclose()
 

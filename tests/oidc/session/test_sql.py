@@ -16,7 +16,7 @@ from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.sql import SQLStore, store
-from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, _require_supported, table
+from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, table
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Stored
 from tests.oidc.session.conftest import opened_values
 from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
@@ -44,8 +44,10 @@ def test_a_url_of_no_asynchronous_driver_is_refused_and_not_repeated(url: str) -
 
 
 def test_another_database_is_refused() -> None:
+    engine = create_async_engine("sqlite+aiosqlite:///sessions.db")
+    engine.dialect.name = "oracle"
     with pytest.raises(ConfigurationError, match="PostgreSQL and SQLite, not on oracle"):
-        _require_supported("oracle")
+        SQLStore(engine)
 
 
 @pytest.mark.parametrize("url", ["sqlite+aiosqlite://", "sqlite+aiosqlite:///:memory:"])
@@ -70,7 +72,7 @@ async def test_an_engine_of_the_application_stays_open(sql_values: SQLStore, sql
 
 
 async def test_many_processes_may_create_the_tables(sql_values: SQLStore, sql_url: str) -> None:
-    await sql_values._database.run(DropTable(table), {})
+    await sql_values._send(DropTable(table), {})
     stores = [SQLStore(sql_url) for _ in range(5)]
     await asyncio.gather(*(store.create_tables() for store in stores))
     await put_one(sql_values)
@@ -84,10 +86,10 @@ async def drop_connections_but_of(store: SQLStore) -> None:
     others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
     others += " AND backend_type = 'client backend'"
     end = text(f"SELECT pid, pg_terminate_backend(pid) {others}")
-    for process, _ in await store._database.run(end, {}):
+    for process, _ in await store._send(end, {}):
         while Path(f"/proc/{process}").exists():  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0)
-    await store._database.run(text("SELECT 1"), {})
+    await store._send(text("SELECT 1"), {})
 
 
 async def test_a_connection_that_was_dropped_is_replaced(postgres_url: str) -> None:
@@ -124,7 +126,7 @@ async def test_a_call_that_takes_too_long_is_given_up(sql_values: SQLStore, sql_
             failures = await asyncio.gather(*calls_of(store), return_exceptions=True)
     codes = {getattr(failure, "code", failure) for failure in failures}
     assert codes == {Code.SESSION_STORE_UNAVAILABLE}
-    store._database._timeout = DEFAULT_TIMEOUT
+    store._timeout = DEFAULT_TIMEOUT
     assert await has_one(store)
     await store.aclose()
 
@@ -166,11 +168,11 @@ async def test_each_command_is_one_round_trip(tmp_path: Path) -> None:
 
 async def changed(sql_values: SQLStore, **values: Any) -> None:
     """Writes the values into every row."""
-    await sql_values._database.run(update(table).values(**values), {})
+    await sql_values._send(update(table).values(**values), {})
 
 
 async def keys_of(sql_values: SQLStore) -> set[str]:
-    return {row.key for row in await sql_values._database.run(select(table.c.key), {})}
+    return {row.key for row in await sql_values._send(select(table.c.key), {})}
 
 
 async def test_a_value_ends_by_the_clock_of_the_database(sql_values: SQLStore) -> None:
@@ -198,7 +200,7 @@ async def test_nothing_of_a_deleted_value_is_left_in_its_row(sql_values: SQLStor
     await put_one(sql_values)
     await sql_values.swap(KEY, ONE.value, Cell(b"", LATER))
     columns = select(table.c.value, table.c.expires_at)
-    assert [tuple(row) for row in await sql_values._database.run(columns, {})] == [(b"", 0)]
+    assert [tuple(row) for row in await sql_values._send(columns, {})] == [(b"", 0)]
 
 
 async def test_expired_rows_alone_are_removed_a_thousand_at_a_time(sql_values: SQLStore) -> None:
@@ -207,8 +209,8 @@ async def test_expired_rows_alone_are_removed_a_thousand_at_a_time(sql_values: S
         {"key": str(number), "value": b"one", "written_at": 1.0, "expires_at": 1.0}
         for number in range(PURGED_AT_ONCE + 1)
     ]
-    await sql_values._database.run(table.insert().values(expired), {})
-    engine = sql_values._database.here()
+    await sql_values._send(table.insert().values(expired), {})
+    engine = sql_values._engines.here()
     statements: list[str] = []
     event.listen(
         engine.sync_engine,
