@@ -19,7 +19,6 @@ from fastapi_oidc.flows.token_sessions import (
     LoginTokens,
     apply_callbacks,
     applying,
-    expected_of,
     new_session,
     with_new_login,
     with_new_tokens,
@@ -129,7 +128,10 @@ class Login:
         party, transaction = self.party, self.transaction
         verified = await party.provider.verify(tokens.required_id_token())
         expected = replace(
-            expected_of(party, tokens, verified, transaction.nonce),
+            party.expected,
+            algorithm=verified.algorithm,
+            access_token=tokens.access_token,
+            nonce=transaction.nonce,
             max_age=transaction.max_age,
             acr_values=transaction.acr_values,
         )

@@ -25,7 +25,6 @@ from fastapi_oidc.flows.revocation import (
 )
 from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.protocol.id_token import (
-    ExpectedLogout,
     LogoutToken,
     accept_logout_token,
     end_session_url,
@@ -174,16 +173,8 @@ async def accept_front_channel_logout(
 
 async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) -> LogoutToken:
     verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
-    settings = party.settings
-    expected = ExpectedLogout(
-        party.issuer,
-        settings.client_id,
-        frozenset(settings.trusted_id_token_audiences),
-        accepts_without_exp=settings.logout_token_without_exp,
-    )
-    return accept_logout_token(
-        verified.header_typ, verified.claims, expected, party.clock.instant()
-    )
+    now = party.clock.instant()
+    return accept_logout_token(verified.header_typ, verified.claims, party.expected, now)
 
 
 async def _revoke(party: RelyingParty, token: LogoutToken) -> None:

@@ -11,13 +11,14 @@ from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
 from pydantic import ConfigDict
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.concurrency import PerLoop, SingleFlight, called, slots
+from fastapi_oidc.concurrency import PerLoop, SingleFlight, called
 from fastapi_oidc.errors import Code, OIDCError, SessionError, misconfigured
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.flows.sessions import ENDED_CODES, Live, Over, Sessions
 from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.downstream import DownstreamAPI, Target, selected
 from fastapi_oidc.protocol.encoding import JSON
+from fastapi_oidc.protocol.id_token import Expected
 from fastapi_oidc.protocol.refusal import RefusedRequest, shown
 from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session.cookies import CookieChange, Sealer, TransactionCookies
@@ -278,8 +279,16 @@ class RelyingParty:
     downstream_apis: tuple[DownstreamAPI, ...]
     together: list[RelyingParty]
     refreshing: PerLoop[asyncio.Semaphore] = field(
-        default_factory=lambda: slots(CONCURRENT_REFRESHES)
+        default_factory=lambda: PerLoop(lambda: asyncio.Semaphore(CONCURRENT_REFRESHES))
     )
+
+    @property
+    def expected(self) -> Expected:
+        """What every ID token and logout token of this registration must match."""
+        settings = self.settings
+        audiences = frozenset(settings.trusted_id_token_audiences)
+        without_exp = settings.logout_token_without_exp
+        return Expected(self.issuer, settings.client_id, audiences, without_exp)
 
     def announce_end(self, over: Over) -> None:
         """Announce the end of a session once, however many requests find it."""

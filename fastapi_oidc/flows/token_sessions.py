@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fastapi_oidc.clock import Instant
@@ -30,7 +30,6 @@ from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
-    Expected,
     IdToken,
     accept_refreshed_id_token,
 )
@@ -277,7 +276,8 @@ async def _accept_id_token(
     if response.id_token is None:
         return None
     verified = await _verify(party, response.id_token, answer.received_at)
-    expected = expected_of(party, response, verified, nonce=None)
+    algorithm, access_token = verified.algorithm, response.access_token
+    expected = replace(party.expected, algorithm=algorithm, access_token=access_token)
     original = Authentication(
         iss=session.issuer,
         sub=session.sub,
@@ -289,20 +289,6 @@ async def _accept_id_token(
     at = party.clock.instant()
     received = Instant(min(answer.received_at, at.now), at.drift)
     return accept_refreshed_id_token(verified.claims, original, expected, at, received=received)
-
-
-def expected_of(
-    party: RelyingParty, response: TokenResponse, verified: VerifiedToken, nonce: str | None
-) -> Expected:
-    """What every ID token of this registration must match."""
-    return Expected(
-        issuer=party.issuer,
-        client_id=party.settings.client_id,
-        algorithm=verified.algorithm,
-        nonce=nonce,
-        access_token=response.access_token,
-        trusted_audiences=frozenset(party.settings.trusted_id_token_audiences),
-    )
 
 
 async def _verify(party: RelyingParty, id_token: str, received_at: int) -> VerifiedToken:

@@ -31,19 +31,21 @@ from fastapi_oidc.protocol.urls import with_query, written
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The values that an ID token must match.
+    """The values that an ID token or a logout token of a client must match.
 
-    `algorithm` is the algorithm of its verified signature. `nonce` is that of a login, None for a
-    refresh. `max_age` is in seconds, None if the request had none. `acr_values` are the accepted
-    classes. `trusted_audiences` are additional audiences.
+    `trusted_audiences` are additional audiences. A logout token may lack `exp` if
+    `logout_without_exp`. The others are of an ID token: `algorithm` is the algorithm of its
+    verified signature. `nonce` is that of a login, None for a refresh. `max_age` is in seconds,
+    None if the request had none. `acr_values` are the accepted classes.
     """
 
     issuer: TrustedIssuer
     client_id: str
-    algorithm: str
-    nonce: str | None
-    access_token: str = field(repr=False)
     trusted_audiences: frozenset[str] = frozenset()
+    logout_without_exp: bool = False
+    algorithm: str = ""
+    access_token: str = field(default="", repr=False)
+    nonce: str | None = None
     max_age: int | None = None
     acr_values: tuple[str, ...] = ()
 
@@ -236,27 +238,11 @@ _TYPES = frozenset({"jwt", "logout+jwt"})
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedLogout:
-    """The values that a logout token must match."""
-
-    issuer: TrustedIssuer
-    client_id: str
-    trusted_audiences: frozenset[str] = frozenset()
-    accepts_without_exp: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class LogoutToken:
-    """A logout token that passed all checks. `sub`, `sid` or both are set.
-
-    Without an `exp` claim it expires two minutes after `iat`.
-    """
+    """What a logout token says that passed all checks. `sub`, `sid` or both are set."""
 
     iss: str
-    aud: tuple[str, ...]
     iat: int
-    exp: int
-    jti: str
     sub: str | None
     sid: str | None
 
@@ -270,7 +256,7 @@ def logout_token_parameter(form: Parameters) -> str:
 
 
 def accept_logout_token(
-    header_typ: str | None, claims: Claims, expected: ExpectedLogout, at: Instant
+    header_typ: str | None, claims: Claims, expected: Expected, at: Instant
 ) -> LogoutToken:
     """The logout token, after the checks of 2.6 in order. Its signature must be verified before.
 
@@ -278,31 +264,20 @@ def accept_logout_token(
     """
     require_logout_type(header_typ)
     iat = require_issued(claims, at, Code.LOGOUT_TOKEN_ISSUED_AT)
-    token = LogoutToken(
-        iss=expected.issuer.require(claims, Code.LOGOUT_TOKEN_ISSUER),
-        aud=require_audience(
-            claims,
-            expected.client_id,
-            Code.LOGOUT_TOKEN_AUDIENCE,
-            trusted=expected.trusted_audiences,
-        ),
-        iat=iat,
-        exp=require_lifetime(claims, iat, expected, at),
-        sub=_optional_subject(claims),
-        sid=optional_name(claims, "sid", Code.LOGOUT_TOKEN_SUBJECT),
-        jti=require_string(claims, "jti", Code.LOGOUT_TOKEN_ID),
-    )
-    if token.sub is None and token.sid is None:
-        raise ProtocolViolation(Code.LOGOUT_TOKEN_SUBJECT, "neither sub nor sid")
+    iss = expected.issuer.require(claims, Code.LOGOUT_TOKEN_ISSUER)
+    trusted = expected.trusted_audiences
+    require_audience(claims, expected.client_id, Code.LOGOUT_TOKEN_AUDIENCE, trusted=trusted)
+    require_lifetime(claims, iat, expected, at)
+    sub, code = None, Code.LOGOUT_TOKEN_SUBJECT
+    if claims.get("sub") is not None:
+        sub = require_subject(claims, code)
+    sid = optional_name(claims, "sid", code)
+    require_string(claims, "jti", Code.LOGOUT_TOKEN_ID)
+    if sub is None and sid is None:
+        raise ProtocolViolation(code, "neither sub nor sid")
     require_logout_event(claims)
     require_no_nonce(claims)
-    return token
-
-
-def _optional_subject(claims: Claims) -> str | None:
-    if claims.get("sub") is None:
-        return None
-    return require_subject(claims, Code.LOGOUT_TOKEN_SUBJECT)
+    return LogoutToken(iss, iat, sub, sid)
 
 
 def require_logout_type(header_typ: str | None) -> None:
@@ -311,22 +286,20 @@ def require_logout_type(header_typ: str | None) -> None:
         raise ProtocolViolation(Code.JWS_TYPE, f"typ is {shown(header_typ)}")
 
 
-def require_lifetime(claims: Claims, iat: int, expected: ExpectedLogout, at: Instant) -> int:
+def require_lifetime(claims: Claims, iat: int, expected: Expected, at: Instant) -> None:
     """Require an `exp` that has not passed (2.4).
 
     Drafts of the specification had no `exp`. If a token without `exp` is accepted, `iat` limits its
     lifetime; its `jti` is still required.
     """
     if claims.get("exp") is not None:
-        return require_not_expired(claims, at, Code.LOGOUT_TOKEN_EXPIRY, Code.LOGOUT_TOKEN_EXPIRED)
-    if not expected.accepts_without_exp:
+        require_not_expired(claims, at, Code.LOGOUT_TOKEN_EXPIRY, Code.LOGOUT_TOKEN_EXPIRED)
+    elif not expected.logout_without_exp:
         explanation, setting = "exp is missing", "logout_token_without_exp"
         raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRY, explanation, setting=setting)
-    exp = iat + LONGEST_LIFETIME
-    if at.is_past(exp):
+    elif at.is_past(exp := iat + LONGEST_LIFETIME):
         explanation = f"there is no exp, and iat + {LONGEST_LIFETIME} s was {at.distance(exp)}"
         raise ProtocolViolation(Code.LOGOUT_TOKEN_EXPIRED, explanation)
-    return exp
 
 
 def require_logout_event(claims: Claims) -> None:

@@ -43,7 +43,6 @@ from fastapi_oidc.protocol.encoding import (
 )
 from fastapi_oidc.protocol.id_token import (
     Expected,
-    ExpectedLogout,
     accept_id_token,
     accept_logout_token,
     logout_token_parameter,
@@ -135,7 +134,9 @@ def id_token(data: bytes) -> None:
     claims = _claims(data)
     if claims is None:
         return
-    expected = Expected(TRUSTED, CLIENT_ID, "RS256", "nonce-1", access_token="a", max_age=60)
+    expected = Expected(
+        TRUSTED, CLIENT_ID, algorithm="RS256", nonce="nonce-1", access_token="a", max_age=60
+    )
     with suppress(ProtocolViolation):
         assert accept_id_token(claims, expected, AT).iss == ISSUER
 
@@ -147,7 +148,7 @@ def logout_token(data: bytes) -> None:
     claims = _claims(data)
     if claims is not None:
         with suppress(ProtocolViolation):
-            token = accept_logout_token(None, claims, ExpectedLogout(TRUSTED, CLIENT_ID), AT)
+            token = accept_logout_token(None, claims, Expected(TRUSTED, CLIENT_ID), AT)
             assert token.sub or token.sid
 
 

@@ -10,7 +10,7 @@ from fastapi_oidc.protocol.claims import TrustedIssuer, accept_signed_userinfo
 from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import (
     Authentication,
-    ExpectedLogout,
+    Expected,
     accept_id_token,
     accept_logout_token,
     accept_refreshed_id_token,
@@ -109,7 +109,7 @@ def accept_at_refresh(claims: dict[str, JSON]) -> str:
 
 
 def accept_at_logout(claims: dict[str, JSON]) -> str:
-    expected = ExpectedLogout(OF_OURS, CLIENT_ID)
+    expected = Expected(OF_OURS, CLIENT_ID)
     return accept_logout_token(None, changed(LOGOUT, claims), expected, AT).iss
 
 
