@@ -151,14 +151,6 @@ def is_in_event_loop() -> bool:
     return True
 
 
-def slots(number: int) -> PerLoop[asyncio.Semaphore]:
-    """So many blocks `async with limit.here():` run at a time in each event loop, the first first.
-
-    A semaphore is of the event loop in which it is first awaited.
-    """
-    return PerLoop(lambda: asyncio.Semaphore(number))
-
-
 async def called(
     callback: Callable[..., Result | Awaitable[Result]],
     *arguments: object,

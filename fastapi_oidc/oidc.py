@@ -146,7 +146,7 @@ class OIDC(
     """`Depends(oidc.optional_user)`: the session of the request, None without one."""
 
     def _make_guards(self) -> None:
-        fixed, engine = self.registrations.fixed, self.registrations.engine
+        fixed, engine = self.registrations.fixed, self.engine
         cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
         self.require_auth = guards.RequireAuth(engine, cookie, self.registrations.only)
         self.require_csrf = guards.with_csrf_token(self.require_auth)
@@ -196,7 +196,7 @@ class OIDC(
 
         Raises ConfigurationError when no API or several APIs exist.
         """
-        apis: list[API[Identity]] = self.registrations.engine.apis
+        apis: list[API[Identity]] = self.engine.apis
         if len(apis) != 1:
             raise misconfigured(
                 f"oidc.require_user needs exactly one API, and this instance has {len(apis)}: "
@@ -251,7 +251,7 @@ class OIDC(
         return self._step_up("require_acr", of_class(values))
 
     def _step_up(self, name: str, step_up: StepUp) -> guards.Guard[OIDCSession[Identity]]:
-        engine = self.registrations.engine
+        engine = self.engine
         engine.announcer.advise_on_seconds(f"oidc.{name}", step_up.max_age)
         engine.step_ups[step_up] = None
         return with_step_up(name, step_up, self.require_auth)

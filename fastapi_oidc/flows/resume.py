@@ -140,7 +140,8 @@ def require_refresh_token(session: AnySession) -> None:
 
 async def current(party: RelyingParty, cookies: Mapping[str, str]) -> Live | None:
     """The session of this request, unless it has ended. It is not refreshed."""
-    return unless_ended(party, await party.sessions.find(cookies))
+    copy = party.sessions.copy_in(cookies)
+    return None if copy is None else unless_ended(party, await party.sessions.judge(copy))
 
 
 def unless_ended(party: RelyingParty, found: Found) -> Live | None:

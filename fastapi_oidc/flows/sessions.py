@@ -145,11 +145,6 @@ class Sessions:
             return error.code
         return None
 
-    async def find(self, cookies: Mapping[str, str]) -> Found:
-        """The session of these cookies; None without one, or if the store does not know it."""
-        copy = self.copy_in(cookies)
-        return None if copy is None else await self.judge(copy)
-
     async def judge(self, copy: Copy, known: Live | None = None) -> Found:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
         if over := self._ended_here(copy):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias
 
 import anyio.from_thread
 import httpx
@@ -61,10 +61,6 @@ def _with_proof(kind: type[httpx.Headers]) -> Callable[[httpx.Headers, str], htt
     return WithProof
 
 
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
-
-
 _INVALID, _NONCE, _STARTED = "invalid_token", "use_dpop_nonce", Code.SESSION_RESPONSE_STARTED
 
 Step: TypeAlias = Needed | httpx.Request
@@ -113,7 +109,7 @@ class TokenAuth(NotText, httpx.Auth):
             while True:
                 step = steps.send(result)
                 if isinstance(step, Needed):
-                    result = _in_event_loop(self._token, step)
+                    result = self._token_from_a_thread(step)
                 else:
                     result = yield step
 
@@ -149,6 +145,16 @@ class TokenAuth(NotText, httpx.Auth):
                 raise
             return None
         return None if token.value == needed.refused else token
+
+    def _token_from_a_thread(self, needed: Needed) -> IssuedToken | None:
+        """Like `_token`, which needs the event loop of the application."""
+        try:
+            return anyio.from_thread.run(self._token, needed)
+        except RuntimeError as error:
+            raise misconfigured(
+                "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
+                "elsewhere use httpx.AsyncClient"
+            ) from error
 
     def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
         attach(self._proofs, request, token, _origin(request.url))
@@ -218,16 +224,3 @@ def _lacks_proof(request: httpx.Request, response: httpx.Response, token: Issued
 def _origin(url: httpx.URL) -> str:
     """Scheme, host and port, without the scheme's default port."""
     return f"{url.scheme}://{url.netloc.decode()}"
-
-
-def _in_event_loop(
-    function: Callable[[Argument], Coroutine[Any, Any, Result]], argument: Argument
-) -> Result:
-    """The result of `function` in the event loop of the application."""
-    try:
-        return anyio.from_thread.run(function, argument)
-    except RuntimeError as error:
-        raise misconfigured(
-            "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
-            "elsewhere use httpx.AsyncClient"
-        ) from error

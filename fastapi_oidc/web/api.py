@@ -100,7 +100,7 @@ class API(Serving[Identity, Any]):
         for name in ("accept_plain_jwt", "dpop_required"):
             require_kind(f"{name} of {self.function}", options.get(name, False), bool)
         self.registrations: Registrations = registrations
-        self._engine, fixed = registrations.engine, registrations.fixed
+        fixed = registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
         self._options, self.audience = options, audience
         self._servers: WeakKeyDictionary[Runtime, ResourceServer] = WeakKeyDictionary()
@@ -112,16 +112,16 @@ class API(Serving[Identity, Any]):
         self.scopes = api_options.described(options.get("scopes", {}))
         url = None if self.resource is None else api_options.metadata_url(self.resource)
         dpop_required = options.get("dpop_required", False)
-        self._challenger = Challenger(self._engine.name, url, dpop_required)
-        number = len(self._engine.apis) + 1
+        self._challenger = Challenger(self.engine.name, url, dpop_required)
+        number = len(self.engine.apis) + 1
         issuer = None if fixed is None else fixed.party.settings.issuer
         model = api_options.token_scheme(issuer, self.scopes, options)
         self._scheme = api_options.Documented(
-            f"{self._engine.name}_api{'' if number == 1 else number}", model
+            f"{self.engine.name}_api{'' if number == 1 else number}", model
         )
         self._token: FromAPI[AccessToken] = FromAPI(
             "api.require",
-            self._engine,
+            self.engine,
             AccessToken,
             self.access_token,
             self.scopes,
@@ -129,7 +129,7 @@ class API(Serving[Identity, Any]):
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
         self._looking: asyncio.Task[None] | None = None
-        self._engine.apis.append(self)
+        self.engine.apis.append(self)
 
     def require(
         self,
@@ -147,7 +147,7 @@ class API(Serving[Identity, Any]):
         api_options.require_scopes(scopes, self.scopes)
         require_kind("role of api.require", role, str, NoneType)
         permission = Permission(scopes, role, api_options.step_up_of(max_age, acr_values))
-        self._engine.announcer.advise_on_seconds("max_age of api.require", max_age)
+        self.engine.announcer.advise_on_seconds("max_age of api.require", max_age)
         if permission not in self._required:
             check = partial(self._check, permission)
             self._required[permission] = Guard(
@@ -166,11 +166,11 @@ class API(Serving[Identity, Any]):
         if (fixed := self.registrations.fixed) is not None:
             self._require_identities(fixed)
         shown = [api_options.documented("token", self._scheme)]
-        if self._engine.signs_in:
+        if self.engine.signs_in:
             root = self._require_auth
             cookie = api_options.Documented(root.scheme_name, root.model)
             shown = [api_options.documented("cookie", cookie), *shown, CSRF_PARAMETER]
-        return FromAPI("require_user", self._engine, Caller, self.caller, self.scopes, *shown)
+        return FromAPI("require_user", self.engine, Caller, self.caller, self.scopes, *shown)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -237,7 +237,7 @@ class API(Serving[Identity, Any]):
         given, served = urlsplit(self._url).path.rstrip("/"), path.rstrip("/")
         if not (served.startswith(given) or given.endswith(served)):
             text = f"its clients look for {self._url}: pass that URL's path, or oidc.api(resource=)"
-            self._engine.announcer.advise(f"api.mount at {path}", text)
+            self.engine.announcer.advise(f"api.mount at {path}", text)
         if api_options.metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
         app.include_router(with_lifespan_of(server))
@@ -253,7 +253,7 @@ class API(Serving[Identity, Any]):
         Raises AccessTokenError.
         """
         api_options.require_scopes(scopes, self.scopes)
-        context, permission = context_of(connection, self._engine), Permission(scopes, role)
+        context, permission = context_of(connection, self.engine), Permission(scopes, role)
         accepted = connection.scope.setdefault(_ACCEPTED, {})
         try:
             if self not in accepted:
@@ -264,7 +264,7 @@ class API(Serving[Identity, Any]):
                 explanation = "the token has expired since the request began"
                 raise ProtocolViolation(Code.ACCESS_TOKEN_EXPIRED, explanation)
         except (ProtocolViolation, ProviderError, SessionError) as cause:
-            self._refuse(context, connection, cause, permission)
+            self._refuse(connection, cause, permission)
         token: AccessToken = accepted[self]
         await self._check(permission, context, connection, token)
         return token
@@ -275,13 +275,13 @@ class API(Serving[Identity, Any]):
 
         Raises AccessTokenError or, without a token, SessionError.
         """
-        context = context_of(connection, self._engine)
+        context = context_of(connection, self.engine)
         runtime = self._serving(context)
         self._require_identities(runtime)
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         brings_token = token_scheme_in(connection.scope["headers"]) is not None
-        if brings_token or (by_token and not by_session) or not self._engine.signs_in:
+        if brings_token or (by_token and not by_session) or not self.engine.signs_in:
             real = self.access_token
             token = await (called(by_token) if by_token else real(connection, *scopes))
             await self._check(Permission(scopes), context, connection, token)
@@ -351,11 +351,10 @@ class API(Serving[Identity, Any]):
         token: AccessToken,
     ) -> None:
         if (cause := permission.lack(token, self._now(context))) is not None:
-            self._refuse(context, connection, cause, permission)
+            self._refuse(connection, cause, permission)
 
     def _refuse(
         self,
-        context: RequestContext,
         connection: HTTPConnection,
         cause: ProtocolViolation | ProviderError | SessionError,
         permission: Permission,
@@ -369,5 +368,4 @@ class API(Serving[Identity, Any]):
         scheme = token_scheme_in(connection.scope["headers"])
         others = needs_of(connection, lambda root: root is self._token)
         needed = permission.joined([*others, Permission(scopes_of(connection))])
-        with context.owning:
-            raise self._challenger.refusal(cause, scheme, needed) from cause
+        raise self._challenger.refusal(cause, scheme, needed) from cause

@@ -210,7 +210,9 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             "makes another one, and all of them depend on oidc.require_auth",
         )
     its_own = [each for _, each in own if getattr(each, "engine", None) is context.engine]
-    if code is Code.SESSION_REQUIRED and any(each.name == "require_auth" for each in its_own):
+    if code is Code.SESSION_REQUIRED and any(
+        getattr(each, "name", "") == "require_auth" for each in its_own
+    ):
         yield (
             "dependency_overrides",
             "oidc.require_auth is overridden, but only in Depends(...) of its application: no call "

@@ -75,9 +75,8 @@ class RequestContext(OwnRequest):
             state[self.name] = Unread(self.name, _EXCLUDED)
             return
         if self.path not in self._routes and self.is_of_trusted_origin(self.scope):
-            with self.owning:
-                resumed = await resume.resume(self._runtime.party, self.cookies, active=True)
-                await self._apply(resumed)
+            resumed = await resume.resume(self._runtime.party, self.cookies, active=True)
+            await self._apply(resumed)
 
     async def locals(self, *, active: bool = True) -> OIDCLocals[Any, Any]:
         """The locals of the request; raises SessionError when a store is unavailable.
@@ -89,28 +88,25 @@ class RequestContext(OwnRequest):
                 self.party.announcer.advise("get_session", _AGAIN)
             self._is_read = not self.is_open
             return OIDCLocals() if self.known is None else self.known
-        with self.owning:
-            self.require_trusted_origin(self.scope)
-            resumed = await resume.resume(self._runtime.party, self.cookies, active=active)
-            return await self._apply(resumed)
+        self.require_trusted_origin(self.scope)
+        resumed = await resume.resume(self._runtime.party, self.cookies, active=active)
+        return await self._apply(resumed)
 
     async def refresh(self) -> OIDCLocals[Any, Any]:
         """Like `locals`, with new tokens; raises SessionError when they are unavailable."""
-        with self.owning:
-            if self._is_cleared:
-                raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
-            self.require_trusted_origin(self.scope)
-            if not (self.party.sessions.in_store or self.is_open):
-                raise response_started()
-            return await self._apply(await resume.refresh_now(self.party, self.cookies))
+        if self._is_cleared:
+            raise SessionError(Code.SESSION_REQUIRED, "this request has cleared its session")
+        self.require_trusted_origin(self.scope)
+        if not (self.party.sessions.in_store or self.is_open):
+            raise response_started()
+        return await self._apply(await resume.refresh_now(self.party, self.cookies))
 
     async def is_still_signed_in(self) -> bool:
         """Whether the request's session has not ended, as far as is known now."""
-        with self.owning:
-            if self._is_cleared:
-                return False
-            self.require_trusted_origin(self.scope)
-            return await resume.current(self.party, self.cookies) is not None
+        if self._is_cleared:
+            return False
+        self.require_trusted_origin(self.scope)
+        return await resume.current(self.party, self.cookies) is not None
 
     async def current(self) -> Live:
         """See `Holder`. The session is not refreshed."""
@@ -185,8 +181,7 @@ class RequestContext(OwnRequest):
         request. Raises SessionError (session.cross_site) for a websocket from an origin that is not
         trusted.
         """
-        with self.owning:
-            self.require_trusted_origin(self.scope)
+        self.require_trusted_origin(self.scope)
         if self.known is not None and self.known.session is not None:
             self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
         self._is_cleared, self._has_ended = True, False

@@ -84,19 +84,15 @@ class Endpoints(Serving[Identity, RequestData]):
         if return_to is not None:
             options = replace(options, return_to=return_to)
         login_query.advise_on_return(context, options.return_to)
-        with context.owning:
-            party = await login_query.registration_for(context, options)
-            if party is None:
-                return await shown(context, chooser_page(login_query.choices(context, options)))
-            redirection = await begin_login(
-                party,
-                options,
-                redirect_uri=context.url(Role.CALLBACK, party),
-                cookies=context.cookies,
-            )
+        party = await login_query.registration_for(context, options)
+        if party is None:
+            return await shown(context, chooser_page(login_query.choices(context, options)))
+        redirect_uri, cookies = context.url(Role.CALLBACK, party), context.cookies
+        redirection = await begin_login(party, options, redirect_uri=redirect_uri, cookies=cookies)
         context.record(redirection.changes)
         return _to_provider(context, redirection.location, "oidc.login")
 
+    @awaited
     async def handle_callback(self, request: Request) -> SignedIn[Identity]:
         """Complete the login. Raises OIDCError when the provider's response is refused."""
         outcome = await self._complete_login(request, with_data=True)
@@ -110,21 +106,13 @@ class Endpoints(Serving[Identity, RequestData]):
         require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
         context, options = self._context(request), options or LogoutOptions()
         login_query.advise_on_return(context, options.return_to)
-        with context.owning:
-            requests.require_same_origin(context)
-            logged_out = context.path_to(Role.LOGGED_OUT)
-            # A task, so it also finishes if the browser disconnects: the session's tokens are read
-            # only once.
-            redirection: Redirection = await context.engine.sign_outs.run(
-                object(),
-                partial(
-                    begin_logout,
-                    context.party,
-                    options,
-                    logged_out_url=logged_out and context.url(Role.LOGGED_OUT),
-                    cookies=context.cookies,
-                ),
-            )
+        requests.require_same_origin(context)
+        logged_out, cookies = context.path_to(Role.LOGGED_OUT), context.cookies
+        url = logged_out and context.url(Role.LOGGED_OUT)
+        begin = partial(begin_logout, context.party, options, logged_out_url=url, cookies=cookies)
+        # A task, so it also finishes if the browser disconnects: the session's tokens are read
+        # only once.
+        redirection: Redirection = await context.engine.sign_outs.run(object(), begin)
         context.record(redirection.changes)
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
@@ -180,7 +168,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.registrations.engine.records_endings)
+        require_endings(self.engine.records_endings)
         return self._named(Role.BACK_CHANNEL_LOGOUT, self.handle_back_channel_logout)
 
     def front_channel_logout_handler(self) -> EndpointFunction:
@@ -188,7 +176,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.registrations.engine.records_endings)
+        require_endings(self.engine.records_endings)
         return self._named(Role.FRONT_CHANNEL_LOGOUT, self._serve_front_channel_logout)
 
     def script_handler(self) -> EndpointFunction:
@@ -242,15 +230,14 @@ class Endpoints(Serving[Identity, RequestData]):
         """The outcome of a callback; `with_data` also loads the request's data."""
         context = self._context(request)
         party, engine = context.registration(request), context.engine
-        with context.owning:
-            is_form = request.method == "POST"
-            parameters = (
-                await requests.form_parameters(request, Code.AUTHORIZATION_MALFORMED)
-                if is_form
-                else requests.query_parameters(request, Code.AUTHORIZATION_MALFORMED)
-            )
-            exchanges, cookies = engine.code_exchanges, context.cookies
-            outcome = await complete_login(party, exchanges, parameters, cookies)
+        is_form, fault = request.method == "POST", Code.AUTHORIZATION_MALFORMED
+        parameters = (
+            await requests.form_parameters(request, fault)
+            if is_form
+            else requests.query_parameters(request, fault)
+        )
+        exchanges, cookies = engine.code_exchanges, context.cookies
+        outcome = await complete_login(party, exchanges, parameters, cookies)
         context.record(outcome.changes)
         if isinstance(outcome, LoginFailed):
             raise outcome.error

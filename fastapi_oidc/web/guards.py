@@ -104,19 +104,18 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
         context: RequestContext = context_of(connection, self.engine)
-        with context.owning:
-            context.is_guarded, locals = True, context.known
-            if locals is None:
-                locals = await context.locals()
-            elif locals.session is not None:
-                context.require_trusted_origin(connection.scope)
-            session = usable_session(locals)
-            if session is None:
-                require_own_middleware(connection)
-                raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
-            if self._only and context.party.of(session).settings.name != self._only:
-                explanation = f"the session is of another registration than {self._only!r}"
-                raise SessionError(Code.SESSION_FORBIDDEN, explanation)
+        context.is_guarded, locals = True, context.known
+        if locals is None:
+            locals = await context.locals()
+        elif locals.session is not None:
+            context.require_trusted_origin(connection.scope)
+        session = usable_session(locals)
+        if session is None:
+            require_own_middleware(connection)
+            raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
+        if self._only and context.party.of(session).settings.name != self._only:
+            explanation = f"the session is of another registration than {self._only!r}"
+            raise SessionError(Code.SESSION_FORBIDDEN, explanation)
         return session
 
 
@@ -165,7 +164,7 @@ class Guard(Dependency, Generic[Subject]):
         scopes: Sequence[str] = (),
     ) -> None:
         self.name, self.root, self.needs, self._check = name, root, needs, check
-        self.returns = root.returns
+        self.returns, self.engine = root.returns, root.engine
         subject = Parameter("subject", _NAMED, default=Security(root, scopes=scopes))
         self.__signature__ = Signature([_CONNECTION, subject, *documented])
         """The signature that FastAPI reads; it has the root."""
@@ -178,9 +177,7 @@ class Guard(Dependency, Generic[Subject]):
         if subject is None:
             subject = await self.root(connection)
         require_kind("what a guard checks, also of an override", subject, self.returns)
-        context = context_of(connection, self.root.engine)
-        with context.owning:
-            await self._check(context, connection, subject)
+        await self._check(context_of(connection, self.engine), connection, subject)
         return subject
 
 
@@ -220,9 +217,7 @@ class FromLocals(Dependency, Generic[Result]):
     @awaited
     async def __call__(self, connection: HTTPConnection) -> Result:
         """The result; raises SessionError when a store is unavailable."""
-        context = find_context(connection, self.engine)
-        with context.owning:
-            return self._read(await context.locals())
+        return self._read(await find_context(connection, self.engine).locals())
 
 
 def usable_session(locals: OIDCLocals[Identity, Any]) -> OIDCSession[Identity] | None:

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
-from fastapi_oidc.errors import Refused, misconfigured
+from fastapi_oidc.errors import OIDCError, Refused, misconfigured
 from fastapi_oidc.web.pages import UNREFERRED
 
 Parameters = ParamSpec("Parameters")
@@ -169,13 +169,22 @@ def awaited(
     A call without a request or websocket raises TypeError.
     """
 
+    async def owned(owner: Any, *args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        """The result; an error gets the name of the instance, whose middleware answers."""
+        try:
+            return await function(*args, **named)
+        except OIDCError as error:
+            if error.instance is None and owner.engine is not None:
+                error.instance = owner.engine.name
+            raise
+
     @wraps(function)
     def call(*args: Parameters.args, **named: Parameters.kwargs) -> Call[Result]:
         name = name_with(function, args[0])
         connection = args[1] if len(args) > 1 else named.get("connection")
         # The first comparison is faster: HTTPConnection is an abstract base class.
         if type(connection) is Request or isinstance(connection, HTTPConnection):
-            made = Call(name, function(*args, **named))
+            made = Call(name, owned(args[0], *args, **named))
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, instead_of=args[0])
             return made

@@ -160,7 +160,7 @@ class Outgoing(Serving[Identity, RequestData]):
 
         The middleware calls this at the application's shutdown.
         """
-        await self.registrations.engine.aclose()
+        await self.engine.aclose()
 
 
 def _auth(runtime: Runtime, tokens: Tokens, min_validity: int) -> TokenAuth:

@@ -61,8 +61,6 @@ class OwnRequest:
         self.scope, self.outer = scope, outer
         self.is_served = runtime is not None
         """Whether a registration serves the request."""
-        self.owning = routes.owning
-        """`with context.owning:` gives errors the name of the instance."""
         # Inner mounts change the scope.
         self.first_app: object = scope["app"]
         """The application of the first of the instance's middlewares."""

@@ -103,7 +103,7 @@ class OwnRoutes:
     """
 
     def __init__(self, instance: str, excluded: tuple[str, ...] = ()) -> None:
-        self._instance, self._excluded, self.owning = instance, excluded, Owning(instance)
+        self._instance, self._excluded = instance, excluded
         self.by_role: Mapping[Role, str] = {}
         """The paths of the routes that are mounted."""
         self._exact: frozenset[str] = frozenset()

@@ -112,6 +112,11 @@ class Serving(Awaited, Generic[Identity, RequestData]):
     noun = "oidc"
     """What an application calls the object."""
 
+    @property
+    def engine(self) -> Engine:
+        """What all requests share."""
+        return self.registrations.engine
+
     if not TYPE_CHECKING:  # type checkers know the members
 
         def __getattr__(self, name: str) -> NoReturn:
@@ -130,7 +135,7 @@ class Serving(Awaited, Generic[Identity, RequestData]):
         """
         if (fixed := self.registrations.fixed) is not None:
             return fixed
-        context = running(self.registrations.engine)
+        context = running(self.engine)
         if context is None or not context.is_served:
             raise misconfigured(
                 "a function finds the registration of each request, and there is none here: "
@@ -140,7 +145,7 @@ class Serving(Awaited, Generic[Identity, RequestData]):
 
     def _context(self, connection: HTTPConnection) -> RequestContext:
         require_kind("the request or websocket", connection, HTTPConnection)
-        return context_of(connection, self.registrations.engine)
+        return context_of(connection, self.engine)
 
     def _only(self) -> RelyingParty:
         """The only registration; raises ConfigurationError if there are several."""
@@ -150,7 +155,7 @@ class Serving(Awaited, Generic[Identity, RequestData]):
         return party
 
     def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
-        instance = self.registrations.engine.name
+        instance = self.engine.name
 
         async def endpoint(request: Request) -> Response:
             with Owning(instance):

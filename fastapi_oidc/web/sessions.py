@@ -23,7 +23,7 @@ from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import parsed_query
-from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestData, Runtime
 from fastapi_oidc.web.serving import EndpointFunction, Serving
 
@@ -123,17 +123,15 @@ class Sessions(Serving[Identity, RequestData]):
         session.refresh_postponed while the provider is unavailable. Raises ConfigurationError when
         the provider issued no refresh token. In the last two cases the session continues.
         """
-        context = self._context(connection)
-        with context.owning:
-            try:
-                locals = await context.refresh()
-            except SessionError as error:
-                if error.code is not Code.SESSION_REQUIRED:
-                    raise
-                locals = OIDCLocals()
-            if locals.session is None:
-                raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
-            return locals.session
+        try:
+            locals = await self._context(connection).refresh()
+        except SessionError as error:
+            if error.code is not Code.SESSION_REQUIRED:
+                raise
+            locals = OIDCLocals()
+        if locals.session is None:
+            raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
+        return locals.session
 
     @awaited
     async def is_still_signed_in(self, connection: HTTPConnection) -> bool:
@@ -146,7 +144,8 @@ class Sessions(Serving[Identity, RequestData]):
 
     def clear_session(self, connection: HTTPConnection) -> None:
         """End the session with this response. The provider is not contacted."""
-        self._context(connection).clear()
+        with Owning(self.engine.name):
+            self._context(connection).clear()
 
     async def user_info(self, session: OIDCSession[Identity]) -> Mapping[str, JSON] | None:
         """The session's user's current UserInfo claims, validated; None without that endpoint.
@@ -225,11 +224,8 @@ class Sessions(Serving[Identity, RequestData]):
         """Raises SessionError (session.csrf) unless `token` is a CSRF token of this session."""
         require_kind("session of oidc.check_csrf_token", session, OIDCSession)
         require_kind("token of oidc.check_csrf_token", token, str, NoneType)
-        try:
+        with Owning(self.engine.name):
             self.runtime.csrf.require(session, token)
-        except SessionError as error:
-            error.instance = self.registrations.engine.name
-            raise
 
     def session_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /session`, the public session for the browser component.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fastapi_oidc.concurrency import STALLS, PerLoop, SingleFlight, TimeLimit, called, slots
+from fastapi_oidc.concurrency import STALLS, PerLoop, SingleFlight, TimeLimit, called
 
 PATIENCE = 20
 
@@ -103,23 +103,6 @@ class TestSingleFlight:
         operation.release.set()
         ended.run_until_complete(caller)
         ended.close()
-
-
-class TestSlots:
-    async def test_so_many_run_at_a_time_in_the_order_in_which_they_came(self) -> None:
-        limit, began, ends = slots(2), list[int](), asyncio.Event()
-
-        async def block(number: int) -> None:
-            async with limit.here():
-                began.append(number)
-                await ends.wait()
-
-        tasks = [asyncio.create_task(block(number)) for number in range(5)]
-        await asyncio.sleep(0)
-        assert began == [0, 1]
-        ends.set()
-        await asyncio.gather(*tasks)
-        assert began == [0, 1, 2, 3, 4]
 
 
 class Later:

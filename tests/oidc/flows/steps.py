@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
+from fastapi_oidc.flows.resume import current
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.testing import TokensIssued
 from fastapi_oidc.testing.headless import _first_form
@@ -62,8 +63,8 @@ class Watched:
 async def live_in(world: World, browser: httpx.AsyncClient) -> Live:
     """The browser's session, as a request to the process finds it."""
     cookies = {each.name: str(each.value) for each in browser.cookies.jar}
-    found = await world.oidc.runtime.party.sessions.find(cookies)
-    assert isinstance(found, Live)
+    found = await current(world.oidc.runtime.party, cookies)
+    assert found is not None
     return found
 
 
