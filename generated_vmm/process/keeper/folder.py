@@ -72,13 +72,13 @@ class Folder:
         path = self._record.path
         if self._record.jailed:
             parent = os.path.dirname(path)
-            with kernel.about("chroot_base_dir", os.path.dirname(parent)):
+            with kernel.About("chroot_base_dir", os.path.dirname(parent)):
                 make_parents(path)
             for folder in (os.path.dirname(parent), parent):
                 require_private(folder, os.stat(folder))
         while self.descriptor is None:
             require_trusted_path(path)
-            with kernel.about("directory", path):
+            with kernel.About("directory", path):
                 is_new = False
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(path, UNRECORDED)
@@ -110,7 +110,8 @@ class Folder:
                 raise Refused(f"a detached monitor runs in {path}: attach to it")
             raise Refused(f"{path} is in use by process {seen[1]}")
         with contextlib.suppress(FileNotFoundError):
-            if kernel.identity(os.path.realpath(path)) == kernel.identity(folder.number):
+            now = os.stat(path)
+            if [now.st_dev, now.st_ino] == kernel.identity(folder.number):
                 if not is_new or os.listdir(folder.number):
                     is_new = self._clear(folder.number, path)
                 self.descriptor = folder
@@ -152,7 +153,7 @@ class Folder:
 
     def save(self) -> None:
         """Writes the record."""
-        with kernel.about("directory", self._record.path):
+        with kernel.About("directory", self._record.path):
             write_record(self.number, self._record)
 
     def undo(self, *, keeps_folder: bool) -> list[str]:
@@ -170,7 +171,7 @@ class Folder:
     def make_fifos(self) -> None:
         """Makes the fifos, and locks that of the program's standard input."""
         for name in (INPUT, OUTPUT, LOG, METRICS):
-            with kernel.about("the fifo", f"{self._record.path}/{name}", "cannot be created"):
+            with kernel.About("the fifo", f"{self._record.path}/{name}", "cannot be created"):
                 os.mkfifo(name, 0o600, dir_fd=self._place_of(name))
         self.input = self.open(INPUT, os.O_RDWR)
         kernel.lock(self.input.number)
@@ -192,7 +193,7 @@ class Folder:
         self.api_folder = self.inside
         if folder:
             path = f"{folder}/{name}"
-            with kernel.about("socket_path", path):
+            with kernel.About("socket_path", path):
                 self.api_folder = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
             inner = f"/proc/self/fd/{self.api_folder.number}/{name}"
             if is_served(inner):

@@ -63,18 +63,30 @@ def require_trusted_path(path: str) -> None:
 
 def _steps_to(path: str) -> Iterator[str]:
     """The folders and links that lead to a path, the first ones first."""
-    folder, left, links = "/", path.split("/")[:0:-1], 0
-    yield folder
+    folder, left, links = "", path.split("/")[:0:-1], 0
+    yield "/"
     while left:
-        step = os.path.normpath(os.path.join(folder, left.pop()))
-        if os.path.islink(step) and links < MOST_LINKS:
+        name = left.pop()
+        step = f"{folder}/{name}"
+        if name == "..":
+            folder = folder.rpartition("/")[0]
+        elif name in ("", "."):
+            continue
+        elif links < MOST_LINKS and (target := _target_of(step)):
             yield step
-            target, links = os.readlink(step), links + 1
+            links += 1
             left += filter(None, target.split("/")[::-1])
-            folder = "/" if target.startswith("/") else folder
+            folder = "" if target.startswith("/") else folder
         elif left:
             yield step
             folder = step
+
+
+def _target_of(path: str) -> str:
+    """Where a symbolic link leads to; empty for any other file."""
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+    return ""
 
 
 # A link to each folder. It only says where to look: the folder behind it is checked like any other.

@@ -23,7 +23,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 
 from generated_vmm.process.keeper import kernel, messages
 from generated_vmm.process.keeper.annotations import Any
@@ -44,10 +43,9 @@ LONGEST_UNSEEN = 30.0  # seconds until a keeper without an owner sees that its f
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
 
 
-class Goal(IntEnum):
-    """What the owner wants, the strongest last. From UP on, a detached monitor outlives it."""
-
-    TAKE, START, UP, STOP, KILL = range(5)
+GOALS = ("take", "start", "up", "stop", "kill")
+"""What the owner wants, the strongest last. From UP on, a detached monitor outlives it."""
+TAKE, START, UP, STOP, KILL = range(len(GOALS))
 
 
 class Keeper:
@@ -66,7 +64,7 @@ class Keeper:
         kernel.become_subreaper()
         self.folder.take(self._pause)
         self._report_taken()
-        while self.owner.goal < Goal.START:
+        while self.owner.goal < START:
             self._look(None)
         self._require_wanted()
         self.folder.make_fifos()
@@ -75,10 +73,10 @@ class Keeper:
         try:
             self._wait_until_it_listens()
             self._report_ready()
-            while self.owner.goal < Goal.STOP and self._follow_program():
+            while self.owner.goal < STOP and self._follow_program():
                 self._wait_for_news()
         finally:
-            if self.owner.is_binding or self.owner.goal is Goal.STOP:
+            if self.owner.is_binding or self.owner.goal == STOP:
                 self._note_vsock()
         self._terminate()
 
@@ -87,7 +85,7 @@ class Keeper:
         status = self.program.kill()
         self.owner.report("ended", "" if status is None else status)
         self.owner.wait(0)  # the owner may have given the monitor up before this report
-        has_ended_alone = self.owner.goal is Goal.UP and self.owner.pid is None
+        has_ended_alone = self.owner.goal == UP and self.owner.pid is None
         self.record.ended = status if has_ended_alone else None
         return self.folder.undo(keeps_folder=has_ended_alone)
 
@@ -113,7 +111,7 @@ class Keeper:
         owner = self.owner.pid
         with contextlib.ExitStack() as stack:
             stack.enter_context(visitor)
-            if owner is None and self.owner.goal is not Goal.UP:
+            if owner is None and self.owner.goal != UP:
                 return  # the monitor is about to end, and the visitor waits for that
             visitor.settimeout(QUESTION_SECONDS)
             words, given = messages.receive(visitor) or ([], [])
@@ -140,7 +138,7 @@ class Keeper:
         self._require_wanted()
 
     def _require_wanted(self) -> None:
-        if self.owner.goal >= Goal.STOP:
+        if self.owner.goal >= STOP:
             raise Refused("the monitor was stopped before its socket responded")
 
     def _report_taken(self) -> None:
@@ -209,7 +207,7 @@ class Keeper:
             self.owner.report("noted")
         is_alone = self.owner.pid is None
         if is_alone and self.folder.is_gone():
-            self.owner.goal = Goal.KILL
+            self.owner.goal = KILL
         else:
             self._look(LONGEST_UNSEEN if is_alone else None)
 
@@ -222,14 +220,14 @@ class Keeper:
             self._look(left)
 
     def _is_to_stop(self) -> bool:
-        return self.owner.goal is Goal.STOP and not self.order.new_pid_ns and self._follow_program()
+        return self.owner.goal == STOP and not self.order.new_pid_ns and self._follow_program()
 
 
 class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
     def __init__(self, connection: socket.socket, pidfd: Descriptor, *, detached: bool) -> None:
-        self.goal, self._detached = Goal.TAKE, detached
+        self.goal, self._detached = TAKE, detached
         self.is_binding = self.has_bound = False
         self.begin(connection, pidfd)
 
@@ -273,8 +271,8 @@ class Conversation:
         word = words[0]
         self.is_binding |= word == "binding"
         self.has_bound |= word == "bound"
-        if word.upper() in Goal.__members__:
-            self.goal = max(self.goal, Goal[word.upper()])
+        if word in GOALS:
+            self.goal = max(self.goal, GOALS.index(word))
 
     def _lose_owner(self) -> None:
         """Continues without an owner. A monitor that is not detached is to be killed."""
@@ -282,8 +280,8 @@ class Conversation:
             self._connection.close()
         self._connection = None
         self.has_bound |= self.is_binding
-        if not self._detached or self.goal < Goal.UP:
-            self.goal = Goal.KILL
+        if not self._detached or self.goal < UP:
+            self.goal = KILL
 
 
 def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descriptor) -> None:

@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 
@@ -117,14 +117,18 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-@contextlib.contextmanager
-def about(option: str, path: str, what: str = "") -> Iterator[None]:
-    """Names the option and the path that the system refuses."""
-    try:
-        yield
-    except OSError as error:
-        text = " ".join(filter(None, (option, path, what)))
-        raise Refused(f"{text}: {reason(error)}") from error
+class About:
+    """Names the option and the path that the system refuses in a block."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise Refused(f"{' '.join(self._words)}: {reason(error)}") from error
 
 
 # Files
@@ -142,8 +146,9 @@ def mount_of(descriptor: int) -> bytes:
 
 
 def _line_of(path: str, name: bytes) -> bytes:
-    with open(path, "rb") as file:
-        return next((line for line in file if line.startswith(name)), b"")
+    file = Descriptor(os.open, path, os.O_RDONLY)
+    lines = os.read(file.number, 65_536).split(b"\n")
+    return next((line for line in lines if line.startswith(name)), b"")
 
 
 # Locks

@@ -21,9 +21,14 @@ from generated_vmm.process.keeper.kernel import Descriptor, Refused
 from generated_vmm.process.keeper.record import KEEPER
 
 MOST_BYTES = 65_536
+AS_BYTES = ("utf-8", "surrogateescape")  # paths too, whatever they contain
 ATTEMPT_SECONDS = 1.0
 MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
+ROOM = socket.CMSG_SPACE(MOST_DESCRIPTORS * INT)
+# Plain numbers: a keeper has more private memory with what `enum` does for its members.
+CLOSED, CUT_OFF = int(socket.MSG_CMSG_CLOEXEC), int(socket.MSG_CTRUNC)
+read_json = json.JSONDecoder().raw_decode  # `json.loads` does more, and touches more memory
 PEER = struct.Struct("3i")  # struct ucred (unix(7)): pid, uid, gid
 
 Received = tuple[list[str], list[Descriptor]]
@@ -38,7 +43,7 @@ def send(connection: socket.socket, *words: object, given: Iterable[int] = ()) -
     """Sends words and descriptors; returns whether the other side is there."""
     content = "\0".join(map(str, words))
     with contextlib.suppress(OSError):
-        socket.send_fds(connection, [os.fsencode(content)], [*given])
+        socket.send_fds(connection, [content.encode(*AS_BYTES)], [*given])
         return True
     return False
 
@@ -57,9 +62,9 @@ def receive(connection: socket.socket) -> Received | None:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             numbers.frombytes(data[: len(data) - len(data) % INT])
     given = [Descriptor(int, each) for each in numbers]
-    if flags & socket.MSG_CTRUNC:
+    if flags & CUT_OFF:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # no numbers for what was given
-    return (os.fsdecode(content).split("\0"), given) if content else None
+    return (content.decode(*AS_BYTES).split("\0"), given) if content else None
 
 
 def drain(connection: socket.socket) -> Iterator[Received | None]:
@@ -78,8 +83,7 @@ def drain(connection: socket.socket) -> Iterator[Received | None]:
 
 def _received(connection: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int]:
     # not `recv_fds`, which ignores the flag: a program would inherit what came
-    room, flag = socket.CMSG_SPACE(MOST_DESCRIPTORS * INT), socket.MSG_CMSG_CLOEXEC
-    return connection.recvmsg(MOST_BYTES, room, flag)[:3]
+    return connection.recvmsg(MOST_BYTES, ROOM, CLOSED)[:3]
 
 
 def in_memory(content: object) -> Descriptor:
@@ -93,7 +97,8 @@ def in_memory(content: object) -> Descriptor:
 def content_of(file: Descriptor) -> Any:
     """The content of a file in memory, which is closed then. Another may have read it before."""
     with file:
-        return json.loads(os.pread(file.number, os.fstat(file.number).st_size, 0))
+        content = os.pread(file.number, os.fstat(file.number).st_size, 0)
+        return read_json(content.decode())[0]
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:

@@ -23,9 +23,9 @@ class Program:
     def start(self, order: Order, given: Sequence[Descriptor]) -> None:
         """Starts it with these descriptors as its first ones. Raises `Refused`."""
         life, self._life = (Descriptor(int, each) for each in os.pipe())
-        with kernel.about("cwd", order.cwd):
+        with kernel.About("cwd", order.cwd):
             os.chdir(order.cwd)
-        with kernel.about("binary", order.argv[0]):
+        with kernel.About("binary", order.argv[0]):
             numbers = [each.number for each in (*given, life)]
             self.pid = kernel.spawn(order.argv, order.env, numbers)
         os.chdir("/")

@@ -26,7 +26,7 @@ from generated_vmm.process import (
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.folders import known_folders
-from generated_vmm.process.keeper.keeper import Goal, Keeper
+from generated_vmm.process.keeper.keeper import UP, Keeper
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
@@ -198,10 +198,10 @@ def test_an_owner_whose_connection_breaks_is_lost() -> None:
     """A keeper cannot read the descriptors of a message if there are too many."""
     ours, theirs = messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
-    keeper.owner.goal = Goal.UP
+    keeper.owner.goal = UP
     messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
-    assert (keeper.owner.pid, keeper.owner.goal) == (None, Goal.UP)
+    assert (keeper.owner.pid, keeper.owner.goal) == (None, UP)
     ours.close()
 
 
@@ -307,7 +307,7 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
     """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
-    keeper.owner.goal = Goal.UP
+    keeper.owner.goal = UP
     send = messages.send
     monkeypatch.setattr(
         messages, "send", lambda *words, **given: (ours.close(), send(*words, **given))
@@ -322,7 +322,7 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> 
     """The owner ends, and a visitor comes, between two looks of the keeper."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
     keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
-    keeper.owner.goal = Goal.UP
+    keeper.owner.goal = UP
     ours.close()
     messages.send(guest, "ask")
     keeper._answer(asked)
