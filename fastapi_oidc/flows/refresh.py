@@ -19,7 +19,6 @@ from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import (
     Outcome,
     Postponed,
-    Refreshed,
     RelyingParty,
     ShuttingDown,
 )
@@ -63,7 +62,9 @@ class _Run:
 
     With `make` the session comes from there and not from the token endpoint. With `api` the refresh
     token gets a token for that API. `settled`: there is an outcome, or the store has not taken it
-    at once.
+    at once. `is_new`: the provider has issued tokens for it, or `make` has made the session.
+    `is_made`: that is the outcome; without it the outcome is of an earlier refresh, or of a token
+    request for another API.
     """
 
     party: RelyingParty
@@ -74,6 +75,7 @@ class _Run:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     answer: TokenAnswer | None = None
     is_new: bool = False
+    is_made: bool = False
     require_running: Callable[[], None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,9 +98,10 @@ async def refresh(
     while True:
         if (postponed := party.refreshes.pause_of(live.session)) is not None:
             return postponed
-        outcome = await _join(_Run(party, live))
-        if isinstance(outcome, Refreshed) and not (outcome.is_new or serves(outcome.live.session)):
-            live = outcome.live
+        run = _Run(party, live)
+        outcome = await _join(run)
+        if isinstance(outcome, Live) and not (run.is_made or serves(outcome.session)):
+            live = outcome
         elif outcome is not None:
             return outcome
 
@@ -130,8 +133,8 @@ async def _complete(run: _Run) -> Outcome:
     """The outcome of `run` itself, after the attempts under way."""
     while True:
         outcome = await _join(run)
-        if isinstance(outcome, Refreshed) and not outcome.is_new:
-            run.live, run.answer = outcome.live, None
+        if isinstance(outcome, Live) and not run.is_made:
+            run.live, run.answer = outcome, None
         elif outcome is not None:
             return outcome
 
@@ -166,8 +169,8 @@ async def _join(run: _Run) -> Outcome | None:
     if current is run:
         return outcome
     match outcome:
-        case Refreshed(other):
-            return _of(run, party.sessions.live(live.copy, other.seen, other.cookie))
+        case Live():
+            return _of(run, party.sessions.live(live.copy, outcome.seen, outcome.cookie))
         case Over(is_refused=True):
             return None
         case Postponed() if run.make is not None:  # which needs no refresh token
@@ -186,7 +189,7 @@ def _of(run: _Run, found: Found) -> Outcome:
         return found or _forgotten(run)
     if found.session.generation < found.seen.row.generation:
         return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
-    return Refreshed(found)
+    return found
 
 
 def _forgotten(run: _Run) -> Over:
@@ -256,7 +259,8 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     if party.clock.now() < session.expires_at:  # else its callers find that it is over
         name = EventName.SESSION_REFRESHED
         party.announcer.announce(name, sub=session.sub, session_id=session.id)
-    return Refreshed(found, run.is_new)
+    run.is_made = run.is_new
+    return found
 
 
 async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:

@@ -36,18 +36,6 @@ MOST_POSTPONED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
-    """The session continues as `live`.
-
-    `is_new`: the provider has just issued its tokens for this caller; otherwise the state is of an
-    earlier refresh, or of a token request for another API.
-    """
-
-    live: Live
-    is_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Postponed:
     """The refresh of `generation` had no result; the next attempt is due at `retry_at`.
 
@@ -64,7 +52,7 @@ class Postponed:
     is_announced: bool = False
 
 
-Outcome: TypeAlias = Refreshed | Over | Postponed
+Outcome: TypeAlias = Live | Over | Postponed
 
 
 class ShuttingDown(Exception):

@@ -13,7 +13,6 @@ from fastapi_oidc.flows.relying_party import (
     Changes,
     Outcome,
     Postponed,
-    Refreshed,
     RelyingParty,
     absolute_end_of,
     end_of,
@@ -223,8 +222,8 @@ async def _after(
 ) -> Resumed:
     """The result for the session `live` after an attempt to refresh it."""
     match outcome:
-        case Refreshed(refreshed):
-            return await _used(party, refreshed, active=active)
+        case Live():
+            return await _used(party, outcome, active=active)
         case Over():  # perhaps found for the copy of another request
             return _over(party, outcome._replace(copy=live.copy, session=live.session))
         case Postponed():
@@ -254,8 +253,8 @@ def unavailable_until(party: RelyingParty, outcome: Postponed) -> SessionError:
 def live_after(party: RelyingParty, live: Live, outcome: Outcome) -> Live:
     """The session after an attempt to refresh or replace it; raises SessionError without one."""
     match outcome:
-        case Refreshed(refreshed):
-            return refreshed
+        case Live():
+            return outcome
         case Over():
             party.announce_end(outcome._replace(copy=live.copy, session=live.session))
             raise SessionError(ENDED_CODES[outcome.reason], "the session has ended")

@@ -12,7 +12,6 @@ from fastapi import Depends, FastAPI, Response
 from fastapi_oidc import OIDC, Clock, MemoryStore, OIDCSession
 from fastapi_oidc.errors import Code, ProviderError
 from fastapi_oidc.flows.refresh import refresh, refresh_for
-from fastapi_oidc.flows.relying_party import Refreshed
 from fastapi_oidc.flows.sessions import Live
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.token import TokenResponse
@@ -113,7 +112,7 @@ async def test_the_use_of_a_session_refreshed_meanwhile_is_of_the_new_one(mode: 
     party = world.oidc.runtime.party
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     read = await live_in(world, browser)
-    assert isinstance(await refresh(party, await live_in(world, browser)), Refreshed)
+    assert isinstance(await refresh(party, await live_in(world, browser)), Live)
     touched = await party.sessions.touch(read)
     assert isinstance(touched, Live)
     assert touched.session.generation == touched.seen.row.generation == 1
