@@ -15,7 +15,7 @@ from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from tests.oidc.fleet.fleet import running_fleet
-from tests.oidc.fleet.test_redis_faults import assert_nobody_is_signed_out, assert_refreshed_once
+from tests.oidc.fleet.test_workers import assert_nobody_is_signed_out, assert_refreshed_once
 from tests.oidc.redis_topologies.clients import close, cluster_client, master_client
 from tests.oidc.redis_topologies.cluster import Cluster
 from tests.oidc.redis_topologies.servers import PATIENCE, Server, program_of, until
