@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -20,7 +20,7 @@ VALUES_ELSEWHERE = (
 """Values of other libraries for what has one of another name here, or none."""
 
 
-Method = TypeVar("Method")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Told:
@@ -94,24 +94,15 @@ class Raw(bytes):
 class _Method(partial[Any]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            name = self.func.__name__
-            raise TypeError(f"{name} is a method: compare what its call returns, {name}()")
+            raise TypeError(f"{self.func.__name__} is a method: compare what its call returns")
         return super().__eq__(other)
 
     __hash__ = partial.__hash__
 
 
-class _Compared:
-    def __init__(self, method: Any) -> None:
-        self._method, self.__doc__ = method, method.__doc__
-
-    def __get__(self, owner: Any, kind: Any) -> Any:
-        return self._method if owner is None else _Method(self._method, owner)
-
-
 def compared_after_a_call(method: Method) -> Method:
     """A method that raises TypeError if it is compared with a text, for want of a call."""
-    return cast(Method, _Compared(method))
+    return cast(Method, property(partial(_Method, method), doc=method.__doc__))
 
 
 def _hint(told: Told, name: str) -> str:
@@ -137,16 +128,11 @@ def require_replaced(name: str, path: object) -> None:
         raise ValueError(f"{name} is {path!r}, and nothing replaces the ~: os.path.expanduser does")
 
 
-def tell_unit(option: str, seconds: float, usual: float = HOUR) -> None:
-    """A RuntimeWarning for a time that seems to be milliseconds."""
-    if usual < seconds < ENDLESS:
+def tell_unit(option: str, seconds: float) -> None:
+    """A RuntimeWarning for thousands that are no quarters of an hour: for milliseconds."""
+    is_round = seconds % 1000 == 0 and (seconds % (HOUR / 4) or seconds > 24 * HOUR)
+    if is_round and HOUR < seconds < ENDLESS:
         warn_caller(f"{option} is in seconds: {seconds:g} are {seconds / HOUR:.1f} hours")
-
-
-def tell_milliseconds(seconds: float) -> None:
-    """A RuntimeWarning for thousands of seconds that are no quarters of an hour."""
-    if 2000 <= seconds < ENDLESS and seconds % 1000 == 0 != seconds % 900:
-        tell_unit("timeout", seconds, 0)
 
 
 def require_arguments(args: Any) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from os.path import samestat
 from pathlib import Path
+from signal import SIGURG
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +23,9 @@ from generated_vmm.process.owner import Owner
 _ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 """The disks that each monitor has accepted, by the paths of their calls."""
 
+DESTROYS = (
+    "has {} too, and two guests that write to one disk destroy it: use a copy, or is_read_only=True"
+)
 _TURN = threading.Lock()
 _DISKS = ("/drives/", "/pmem/")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
@@ -87,14 +93,38 @@ def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner, seconds: flo
 
 def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:
     file = owner.place.outside(disk["path_on_host"])
-    others = [each() for each in _ACCEPTED.keyrefs()] if _written_by(disk, owner) else []
+    is_written = _written_by(disk, owner) is not None
+    others = [each() for each in _ACCEPTED.keyrefs()] if is_written else []
     for other in filter(None, others):
         if other is not owner and other.is_running and _has(other, file):
-            return (
-                f"the monitor of {other.place.socket_path} has {file} too, and two guests that "
-                "write to one disk destroy it: use a copy, or is_read_only=True"
-            )
+            return f"the monitor of {other.place.socket_path} {DESTROYS.format(file)}"
+    if is_written and (writer := _writer_of(file, (os.getpid(), owner.pid))):
+        return f"{writer} {DESTROYS.format(file)}"
     return mistake_of_format(file, is_root=is_root(disk))
+
+
+def _writer_of(file: Path, own: tuple[int, int]) -> str:
+    """Another process that has a file open for writing; empty if there seems to be none.
+
+    The kernel refuses a lease of such a file, see fcntl(2). A lease that it grants ends at once.
+    """
+    with suppress(OSError, ValueError), regular(file) as opened:
+        try:
+            fcntl.fcntl(opened.number, fcntl.F_SETSIG, SIGURG)  # which nobody hears
+            fcntl.fcntl(opened.number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return next(_writers(os.fstat(opened.number), own), "")
+    return ""
+
+
+def _writers(file: os.stat_result, own: tuple[int, int]) -> Iterator[str]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or belongs to somebody else
+            for each in os.listdir(process / "fd") if int(process.name) not in own else ():
+                if samestat(os.stat(process / "fd" / each), file):
+                    flags = (process / "fdinfo" / each).read_text().split()[3]
+                    if int(flags, 8) & os.O_ACCMODE:
+                        yield f"process {process.name}"
 
 
 def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:

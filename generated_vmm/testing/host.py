@@ -33,13 +33,11 @@ def open_once(path: str, flags: int = os.O_RDONLY) -> None:
     os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
 
 
-def require_file(
-    machine: Machine, path: str | None, refusal: str, *, writable: bool = False
-) -> None:
+def require_file(machine: Machine, path: str | None, refusal: str) -> None:
     """Refuse a path that cannot be opened, unless it is None or files are not checked."""
     if machine.options.check_files and path is not None:
         with refusing(refusal):
-            open_once(path, os.O_RDWR if writable else os.O_RDONLY)
+            open_once(path)
 
 
 def connect_once(path: str) -> None:

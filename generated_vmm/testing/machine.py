@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.testing.bodies import BodyReader
 from generated_vmm.testing.description import CURRENT, Description, Json
 from generated_vmm.testing.guest import SimulatedGuest, VsockBackend
@@ -70,6 +71,7 @@ class Machine:
     is_configured: bool = False
     has_kernel: bool = False
     drivers_up: bool = False
+    disks: dict[str, Descriptor] = field(default_factory=dict)
     held_taps: set[str] = field(default_factory=set)
     balloon_actual_mib: int = 0
     hinting_command: int = 0
@@ -213,6 +215,7 @@ class Machine:
 
     def end(self, *, remove_files: bool) -> None:
         """Break the guest's connections; like a real process, leave the vsock's socket behind."""
+        self.disks.clear()
         if self._boot_timer is not None:
             self._boot_timer.cancel()
         if self.exit_code is not None and not self._has_ended:

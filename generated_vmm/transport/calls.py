@@ -23,7 +23,7 @@ from generated_vmm.errors import (
     VmmTimeoutError,
     shorten,
 )
-from generated_vmm.misuse import HOUR, require_kind, tell_unit, warn_caller
+from generated_vmm.misuse import require_kind, tell_unit, warn_caller
 from generated_vmm.operation import Answer, Operation
 
 DEFAULT_TIMEOUT = 5.0
@@ -79,11 +79,11 @@ class HttpAnswer(Protocol):
         """The whole body."""
 
 
-def require_seconds(timeout: object, usual: float = HOUR) -> None:
+def require_seconds(timeout: object) -> None:
     """Raises ValueError unless the value is a positive number of seconds; warns of many."""
     if not isinstance(timeout, int | float) or not 0 < timeout <= TIMEOUT_MAX:
         raise ValueError(f"timeout is {timeout!r}; it must be a number of seconds, more than 0")
-    tell_unit("timeout", timeout, usual)
+    tell_unit("timeout", timeout)
 
 
 def deadline_after(seconds: float | None) -> float:

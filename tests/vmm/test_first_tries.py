@@ -249,6 +249,24 @@ def test_two_guests_that_write_to_one_disk(
         give(second, "link", is_read_only=True)
 
 
+def test_a_disk_that_another_program_writes_to(simulated: Monitor, tmp_path: Path) -> None:
+    """This program and the monitor itself may have the file open."""
+    path = tmp_path / "disk"
+    path.touch()
+    own: Any = {"path_on_host": path, "is_root_device": False}
+    with path.open("r+b") as disk, path.open("rb") as source:
+        reading = subprocess.Popen(["sleep", "60"], stdin=source)
+        for _ in range(2):
+            simulated.client.drive("a").set(own)
+        with subprocess.Popen(["sleep", "60"], stdin=disk) as other:
+            told = f"process {other.pid} has {path} too, and two guests that write"
+            with pytest.warns(RuntimeWarning, match=told) as caught:
+                simulated.client.drive("a").set(own)
+            other.kill()
+    reading.kill()
+    assert (reading.wait(), [warning.filename for warning in caught]) == (-9, [__file__])
+
+
 def test_one_disk_under_two_names(simulated: Monitor) -> None:
     """Of several clients, whose calls are those of one. Disks that are only read may be one."""
     data: Any = {"path_on_host": "/dev/null", "is_root_device": False}

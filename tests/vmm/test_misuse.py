@@ -90,7 +90,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: any_of(Machine.__new__(Machine)).state == "Running",
         TypeError,
-        r"state is a method: compare what its call returns, state\(\)",
+        "state is a method: compare what its call returns",
     ),
     (lambda: guest().attach(guest()), ValueError, r"the id of a program, such as program\.id"),
     (lambda: any_of(Machines)("~/m"), ValueError, r"folder is '~/m', .* os\.path\.expanduser does"),
@@ -191,7 +191,7 @@ def test_a_value_that_is_never_meant(call: Callable[[], object], said: str) -> N
 def test_values_that_may_be_meant() -> None:
     assert (Raw(b"a") == b"a", Raw(b"a") != b"a", {b"a": 1}[Raw(b"a")]) == (True, False, 1)
     state = Machine.__new__(Machine).state
-    assert (state == state, hash(state) == 0, Machine.state.__name__) == (True, False, "state")
+    assert (state == state, {state: 1}[state]) == (True, 1)
     assert info().state not in ("Migrating", "", "Paused", None)
     assert {"Running": 1}[info().state] == 1
     assert type(info().model_dump()["state"]) is str

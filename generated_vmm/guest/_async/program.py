@@ -16,7 +16,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.answers import Output, broken, frames_of
-from generated_vmm.misuse import Raw, Told, require_kind, tell_milliseconds, warn_caller
+from generated_vmm.misuse import Raw, Told, require_kind, tell_unit, warn_caller
 from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
@@ -95,7 +95,7 @@ class AsyncProgram(Told):
         and leaves it running.
         """
         deadline, is_told = deadline_after(timeout), timeout is not None
-        tell_milliseconds(timeout or 0)
+        tell_unit("timeout", timeout or 0)
         late = time.monotonic() + LONGEST_WAIT
         while True:
             await self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))

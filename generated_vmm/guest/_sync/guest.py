@@ -29,13 +29,7 @@ from generated_vmm.guest._sync.program import (
 )
 from generated_vmm.guest.answers import Output
 from generated_vmm.guest.paths import AnyPath
-from generated_vmm.misuse import (
-    Told,
-    require_arguments,
-    require_kind,
-    require_options,
-    tell_milliseconds,
-)
+from generated_vmm.misuse import Told, require_arguments, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -198,8 +192,7 @@ class Guest(Context, Told):
         require_options(options, ProgramOptions.__annotations__, captured)
         name, timeout = options.pop("id", None), options.pop("timeout", None)
         if timeout is not None:
-            require_seconds(timeout, math.inf)
-            tell_milliseconds(timeout)
+            require_seconds(timeout)
         given: dict[str, object] = {
             **options,
             "args": [_text(argument) for argument in args],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from generated_vmm.testing.host import connect_once, refusing, require_file
+from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.testing.host import connect_once, refusing
 from generated_vmm.testing.machine import Fault, Machine, Members
 from generated_vmm.testing.resources import NOT_FOUND, stored
 from generated_vmm.testing.rule import Call, action, check
@@ -51,6 +53,7 @@ def leave_root(machine: Machine, call: Call) -> None:
     """Refuse to unplug the root device."""
     if _root(machine) == (call.resource, call.id):
         raise Fault("Cannot unplug root device")
+    machine.disks.pop(call.id, None)
 
 
 def _root(machine: Machine) -> tuple[str, str] | None:
@@ -108,8 +111,10 @@ def require_same_backend(
 
 def require_backing_file(machine: Machine, drive: Members, refusal: str) -> None:
     """Refuse a drive whose file cannot be opened; `{}` is replaced by the reason."""
-    path, writable = drive.get("path_on_host"), not drive.get("is_read_only")
-    require_file(machine, path, refusal, writable=writable)
+    if machine.options.check_files and (path := drive.get("path_on_host")) is not None:
+        flags = os.O_NONBLOCK | (os.O_RDONLY if drive.get("is_read_only") else os.O_RDWR)
+        with refusing(refusal):
+            machine.disks[drive["drive_id"]] = Descriptor(os.open, path, flags)
 
 
 @check(f"PUT {PMEM}")
