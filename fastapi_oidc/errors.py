@@ -85,7 +85,7 @@ class Refused:
 
 def refused_signature(explanation: str) -> Signature:
     """The signature of a class that is no dependency: FastAPI reads a class's parameters there."""
-    annotation = Annotated[Any, Refused(explanation)]
+    annotation = Annotated[None, Refused(explanation)]
     return Signature([Parameter("refused", Parameter.KEYWORD_ONLY, annotation=annotation)])
 
 
