@@ -21,34 +21,15 @@ ROUTES = [
 ]
 METHODS = ["GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "QUERY"]
 PARAMETERS = [
-    *("code", "state", "iss", "error", "error_description", "session_state"),
-    *(
-        "return_to",
-        "prompt",
-        "login_hint",
-        "silent",
-        "local",
-        "logout_token",
-        "v",
-        "target_link_uri",
-    ),
+    *("code", "state", "iss", "error", "error_description", "session_state", "return_to"),
+    *("prompt", "login_hint", "silent", "local", "logout_token", "v", "target_link_uri"),
 ]
 ELSEWHERE = [
     *("//evil.test", "/\\evil.test", "\\\\evil.test", "/%09/evil.test", "/\t/evil.test"),
-    *(
-        "/./\\evil.test",
-        "/.//evil.test",
-        "https:evil.test",
-        "https://evil.test",
-        "javascript:alert(1)",
-    ),
-    *(
-        " //evil.test",
-        "https://app.test@evil.test",
-        "/%0d%0aSet-Cookie:a=b",
-        "/\r\nSet-Cookie: a=b",
-    ),
-    *("/..//evil.test", "/é", "/%2f%2fevil.test", "/" + "a" * 3000),
+    *("/./\\evil.test", "/.//evil.test", "https:evil.test", "https://evil.test"),
+    *("javascript:alert(1)", " //evil.test", "https://app.test@evil.test", "/..//evil.test"),
+    *("/%0d%0aSet-Cookie:a=b", "/\r\nSet-Cookie: a=b"),
+    *("/é", "/%2f%2fevil.test", "/" + "a" * 3000),
 ]
 HEADERS = [
     *(b"accept", b"authorization", b"content-type", b"origin", b"referer", b"sec-fetch-mode"),

@@ -14,7 +14,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.session import session_cookie
 from fastapi_oidc.session.cookies import CookieNames, KeyRing, Sealer
-from fastapi_oidc.session.model import OIDCSession, StandardIdentity, Tokens
+from fastapi_oidc.session.model import OIDCSession, Tokens
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import (
     CACHED_COOKIES,
@@ -237,9 +237,9 @@ def test_a_session_is_shortened_as_it_must_be(session: OIDCSession[Any], beginni
 
 def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
     session = keycloak_session()
-    encoded = SessionCodec(StandardIdentity).encode(session)
+    encoded = SessionCodec(User).encode(session)
     assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
-    value = Cookie(StandardIdentity).sealed(session)
+    value = Cookie().sealed(session)
     assert len(NAMES.session) + len(value) < 2600
 
 
