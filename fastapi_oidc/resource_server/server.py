@@ -56,14 +56,18 @@ class Introspections:
         known = self._active.get(key) or self._inactive.get(key)
         return known or await self._requests.run(key, lambda: self._ask(key, token))
 
-    async def _ask(self, key: bytes, token: str) -> Claims:
-        # The time before the request: the response may be older than its arrival.
-        asked_at = self._clock.now()
+    async def require_endpoint(self) -> None:
+        """Raise ConfigurationError when the provider has no introspection endpoint."""
         if (await self._provider.metadata()).introspection_endpoint is None:
             raise misconfigured(
                 "introspect: the provider's metadata has no introspection_endpoint, so the API "
                 "can accept no opaque token"
             )
+
+    async def _ask(self, key: bytes, token: str) -> Claims:
+        # The time before the request: the response may be older than its arrival.
+        asked_at = self._clock.now()
+        await self.require_endpoint()
         response = await self._provider.introspect(token)
         exp, responses = response.get("exp"), self._active
         ends = int(exp) if isinstance(exp, int | float) else asked_at

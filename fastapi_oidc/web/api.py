@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
@@ -127,6 +128,7 @@ class API(Serving[Identity, Any]):
             api_options.documented("scheme", self._scheme),
         )
         self._required: dict[Permission, TokenGuard] = {Permission(): self._token}
+        self._looking: asyncio.Task[None] | None = None
         self.engine.apis.append(self)
 
     def require(
@@ -326,9 +328,20 @@ class API(Serving[Identity, Any]):
         )
 
     def look(self, is_served: Callable[[str], bool]) -> None:
-        """Log at startup that its metadata are at none of the served paths."""
+        """Log what can never work, at startup with the served paths: a route or endpoint."""
         if self.resource is not None and not is_served(api_options.metadata_path(self.resource)):
             api_options.report_missing_metadata(self.resource)
+        if self._fixed is not None and self._fixed.introspections is not None:
+            looking = api_options.report_introspection(self.audience, self._fixed.introspections)
+            self._looking = asyncio.create_task(looking)
+
+    async def stop_looking(self) -> None:
+        """End the look for the endpoint, before the connections are closed."""
+        looking = self._looking
+        if looking is None or looking.get_loop() is not asyncio.get_running_loop():
+            return  # a job in a thread has an event loop of its own
+        looking.cancel()
+        await asyncio.wait([looking])
 
     async def _check(
         self,

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken, StepUp, of_class, recent
 from fastapi_oidc.protocol.claims import TrustedIssuer
@@ -326,3 +326,13 @@ def report_missing_metadata(resource: str) -> None:
         "app.include_router(api.router)",
         resource,
     )
+
+
+async def report_introspection(audience: str, introspections: Introspections) -> None:
+    """Log that the provider does not introspect the tokens of an API."""
+    try:
+        await introspections.require_endpoint()
+    except ConfigurationError as error:
+        _log.error("The API %s: %s", audience, error.explanation)
+    except ProviderError:
+        pass  # Requests with a token tell of the outage.

@@ -158,6 +158,8 @@ class Engine:
             closing.push_async_callback(self.grants.once.wait, self.patience)
             closing.push_async_callback(self.code_exchanges.wait, self.patience)
             closing.push_async_callback(self.sign_outs.wait, self.patience)
+            for api in self.apis:
+                closing.push_async_callback(api.stop_looking)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, weakref_slot=True)

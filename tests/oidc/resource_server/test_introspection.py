@@ -5,13 +5,14 @@ import secrets
 from typing import Any
 
 import pytest
+from starlette.types import Message
 
 from fastapi_oidc import Code
 from fastapi_oidc.resource_server import server
 from fastapi_oidc.testing import AnswerLost, DevClient, OAuthError, ServerError, TokenIntrospected
 from fastapi_oidc.testing.faults import Fault
 from tests.oidc.interleaving import Held, begun
-from tests.oidc.resource_server.api_world import APIWorld, make_api_world
+from tests.oidc.resource_server.api_world import AUDIENCE, APIWorld, make_api_world
 
 
 def make() -> APIWorld:
@@ -101,13 +102,39 @@ def without_endpoint(**options: Any) -> APIWorld:
     return world
 
 
-async def test_a_provider_without_introspection_is_told_as_a_mistake_and_no_outage(
+async def test_a_provider_without_introspection_is_told_at_the_start_and_no_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = without_endpoint()
+    await started(world)
+    assert f"The API {AUDIENCE}: introspect: the provider's metadata has no" in caplog.text
     answer = await world.get(await world.token())
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
-    assert "introspect: the provider's metadata has no introspection_endpoint" in caplog.text
+
+
+async def started(world: APIWorld) -> None:
+    """Start the application, and stop it when the API has looked at the provider."""
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> Message:
+        if (looking := world.api._looking) is not None:
+            await asyncio.wait([looking])
+        return {"type": next(messages)}
+
+    async def send(message: Message) -> None: ...
+
+    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+    await world.world.app(scope, receive, send)
+
+
+async def test_nothing_is_told_at_the_start_of_an_api_in_order_or_of_an_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await started(make())
+    world = make()
+    world.world.op.faults.put("metadata", ServerError(), times=9)
+    await started(world)
+    assert [each for each in caplog.messages if "/either" not in each] == []
 
 
 async def test_a_jwt_is_verified_here_and_an_opaque_token_at_the_provider() -> None:
