@@ -175,7 +175,7 @@ def _annotate(field: str, member: Document) -> None:
     if member.pop("nullable", False):
         member["x-nullable"] = True
     if member.get("type") == "string":
-        member.pop("format", None)
+        member["x-bytes"] = member.pop("format", "") == "byte"
     member["x-unique"] = member.pop("uniqueItems", False)
     member["x-host-path"] = is_host_path(member)
     member["x-limits"] = limits(member)

@@ -136,10 +136,12 @@ class ApiModel(Body):
         **TEXT,
         extra="forbid",
         protected_namespaces=(),  # codegen renames fields that would hide a member
+        ser_json_bytes="base64",
         strict=True,
         validate_assignment=True,
         validate_by_alias=True,
         validate_by_name=True,
+        val_json_bytes="base64",
     )
 
 

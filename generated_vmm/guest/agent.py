@@ -16,7 +16,6 @@ import base64
 import contextlib
 import errno
 import fcntl
-import functools
 import os
 import pwd
 import re
@@ -30,7 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 VERSION = 1
@@ -44,7 +43,6 @@ RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files": "n"}
 
 PART = 256 * 1024  # bytes read or written at once
-LAST_CHUNK = b"0\r\n\r\n"
 LONGEST_WAIT = 30.0  # seconds that a request waits for news
 REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
@@ -57,22 +55,18 @@ HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is p
 
 
 class Refused(Exception):
-    """A request that is not carried out, with a stable code."""
-
-    def __init__(self, status: int, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.status, self.code = status, code
+    """A request that is not carried out: a status, and the reason."""
 
 
 def fault_of(error: Exception) -> tuple[int, dict[str, object]]:
     """Status and body of the response to a request that failed."""
-    status, code, number, text = 400, "malformed", None, f"{type(error).__name__}: {error}"
     if isinstance(error, Refused):
-        status, code, text = error.status, error.code, str(error)
-    elif isinstance(error, OSError):
-        status, code, number = 422, "failed", error.errno
+        status, reason = error.args
+        return status, {"fault_message": reason, "version": VERSION}
+    if isinstance(error, OSError):
         text = f"{error.strerror}: {os.fsdecode(error.filename or '')}".rstrip(": ")
-    return status, {"fault_message": text, "code": code, "errno": number}
+        return 422, {"fault_message": text, "errno": error.errno}
+    return 400, {"fault_message": f"{type(error).__name__}: {error}"}
 
 
 # JSON
@@ -83,12 +77,9 @@ TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 
 
 def read_json(content: bytes) -> Any:
-    """The value of a JSON text, whose strings are also strings of Python. Raises ValueError."""
-    try:
-        text = TOKEN.sub(lambda found: WORDS.get(found[0], found[0]), content.decode())
-        return ast.literal_eval(text.strip())
-    except (SyntaxError, MemoryError, RecursionError) as error:
-        raise ValueError("not JSON") from error
+    """The value of a JSON text, whose strings are also strings of Python."""
+    text = TOKEN.sub(lambda found: WORDS.get(found[0], found[0]), content.decode())
+    return ast.literal_eval(text.strip())
 
 
 def to_json(value: object) -> str:
@@ -108,12 +99,15 @@ def to_json(value: object) -> str:
 
 def own_group() -> str:
     """The folder of this process in cgroup 2, empty without one."""
-    with contextlib.suppress(OSError, StopIteration):
-        with open("/proc/mounts") as mounts, open("/proc/self/cgroup") as groups:
-            mount = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
-            own = next(line[3:].strip("/\n") for line in groups if line.startswith("0::"))
-        return os.path.join(mount, own).rstrip("/")
-    return ""
+    mount = re.search(r" (\S+) cgroup2 ", content_of("/proc/mounts"))
+    own = re.search(r"(?m)^0::(.*)$", content_of("/proc/self/cgroup"))
+    return (mount[1] + own[1]).rstrip("/") if mount and own else ""
+
+
+def content_of(path: str) -> str:
+    """What a file of the kernel says."""
+    with open(path) as file:
+        return file.read()
 
 
 def put(path: str, text: str) -> None:
@@ -174,28 +168,23 @@ class Group:
             put(f"{self.path}/cgroup.freeze", "1")
         deadline = time.monotonic() + 5
         while not self.is_gone() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError), open(f"{self.path}/cgroup.threads") as threads:
-                for line in threads:
-                    os.kill(int(line), signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                for number in content_of(f"{self.path}/cgroup.threads").split():
+                    os.kill(int(number), signal.SIGKILL)
             time.sleep(0.0002)
 
     def freeze(self, wanted: bool) -> None:
         """Makes its processes stand still and waits until they do, or lets them run."""
+        deadline = time.monotonic() + 5
         try:
             put(f"{self.path}/cgroup.freeze", "1" if wanted else "0")
-            deadline = time.monotonic() + 5
-            while wanted and not self.is_frozen():
+            while wanted and "frozen 1" not in content_of(f"{self.path}/cgroup.events"):
                 if time.monotonic() > deadline:
                     raise OSError(errno.EBUSY, "a process does not stand still", self.path)
                 time.sleep(0.001)
         except OSError as error:
             if error.errno not in GROUP_HAS_ENDED:
                 raise
-
-    def is_frozen(self) -> bool:
-        """Whether all its processes stand still."""
-        with open(f"{self.path}/cgroup.events") as events:
-            return "frozen 1" in events.read()
 
 
 def groups_beside(own: str) -> list[Group]:
@@ -234,11 +223,8 @@ def as_user(name: str) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def account(name: str) -> pwd.struct_passwd:
-    """The user of a name or a number. Raises `Refused`."""
-    try:
-        return pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
-    except KeyError:
-        raise Refused(422, "no_such_user", f"{name}: no such user") from None
+    """The user of a name or a number. Raises KeyError."""
+    return pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
 
 
 class Program:
@@ -251,8 +237,8 @@ class Program:
     def __init__(self, name: str, spec: dict[str, Any]) -> None:
         self.name, self.spec, self.terminal = name, spec, spec.get("terminal")
         self.news = threading.Condition()
-        self.outlets: dict[int, str] = {}
-        self.frames: list[tuple[int, str, bytes]] = []  # each with its position
+        self.outlets: dict[int, bool] = {}  # whether it is of standard error
+        self.frames: list[tuple[int, bool, bytes]] = []  # each with its position
         self.end = self.acknowledged = self.input_bytes = 0
         self.input: int | None = None
         self.returncode: int | None = None
@@ -293,7 +279,7 @@ class Program:
         Else there would be moments without any, which end the terminal.
         """
         outer, inner = os.openpty()
-        self.outlets, self.input = {outer: "stdout"}, os.dup(outer)
+        self.outlets, self.input = {outer: False}, os.dup(outer)
         for end in (outer, inner, self.input):
             self.ends.callback(os.close, end)
         self.resize(self.spec["terminal"])
@@ -303,7 +289,7 @@ class Program:
     def _watch(self) -> select.epoll:
         """Each event is told once, until it is asked for again."""
         if (child := self.child).stdout and child.stderr:
-            self.outlets = {child.stdout.fileno(): "stdout", child.stderr.fileno(): "stderr"}
+            self.outlets = {child.stdout.fileno(): False, child.stderr.fileno(): True}
             self.input = child.stdin.fileno() if child.stdin else None
         events, exited = self.ends.enter_context(select.epoll()), os.pidfd_open(child.pid)
         self.ends.callback(os.close, exited)
@@ -319,7 +305,7 @@ class Program:
 
         So they do not wait for ever.
         """
-        ends_at = time.monotonic() + self.spec.get("timeout_ms", FOREVER) / 1000
+        ends_at = time.monotonic() + (self.spec.get("timeout_ms") or FOREVER) / 1000
         with self.ends:
             while self.returncode is None or self.outlets:
                 left = max(0.0, ends_at - time.monotonic())
@@ -335,7 +321,7 @@ class Program:
                     self.news.notify_all()
                 if is_late:
                     ends_at = FOREVER
-                    self.kill()
+                    self.signal(signal.SIGKILL)
 
     def _read(self, outlet: int) -> None:
         """Takes what an outlet has now."""
@@ -363,9 +349,10 @@ class Program:
 
     def _flow(self) -> None:
         """Drops output that was read, and reads more unless that which was not fills the replay."""
-        while len(self.frames) > 1 and (after := self.frames[1][0]) <= self.acknowledged:
-            if self.end - after < REPLAY and len(self.frames) <= MOST_FRAMES:
-                break
+        replay = REPLAY if len(self.frames) <= MOST_FRAMES else 0
+        while len(self.frames) > 1 and self.frames[1][0] <= min(
+            self.acknowledged, self.end - replay
+        ):
             del self.frames[0]
         unread = self.end - self.acknowledged
         self.is_full = unread >= REPLAY or len(self.frames) > MOST_FRAMES
@@ -391,15 +378,11 @@ class Program:
         Waits until some input is taken or the replay is full; without input, until there is output.
         Without both, it waits for the end.
         """
-        offset, data = body.get("offset"), base64.b64decode(body.get("data", ""))
         with self.news:
-            for name, most in (("offset", self.end), ("input_offset", self.input_bytes)):
-                if not 0 <= body.get(name, 0) <= most:
-                    raise Refused(409, "no_such_offset", f"the {name} is at most {most}")
-            self.acknowledged = max(self.acknowledged, offset or 0)
+            self.acknowledged = max(self.acknowledged, min(body.get("offset", 0), self.end))
             self._flow()
-            self.news.wait_for(lambda: self._takes(data, body) or self._has_news(body), seconds)
-            return self._output(self.end if offset is None else offset)
+            self.news.wait_for(lambda: self._takes(body) or self._has_news(body), seconds)
+            return self._output(body.get("offset", self.end))
 
     def _has_news(self, body: dict[str, Any]) -> bool:
         if self.returncode is not None or "offset" not in body:
@@ -410,22 +393,22 @@ class Program:
         """The output from a position on, at most `PART` bytes."""
         at = begin = max(offset, self.frames[0][0] if self.frames else 0)
         found: list[object] = []
-        for position, stream, data in self.frames:
+        for position, is_error, data in self.frames:
             if part := data[max(0, at - position) :][: begin + PART - at]:
-                found.append({"stream": stream, "data": base64.b64encode(part).decode()})
+                text = base64.urlsafe_b64encode(part).decode()
+                found.append({"is_error": is_error, "data": text})
                 at += len(part)
-        lost = begin - offset
-        return {"frames": found, "lost_bytes": lost, "next_offset": at, "program": self.view()}
+        return {"frames": found, "lost_bytes": begin - offset, "program": self.view()}
 
-    def _takes(self, data: bytes, body: dict[str, Any]) -> bool:
+    def _takes(self, body: dict[str, Any]) -> bool:
         """Writes what the program takes now; bytes that it has are not written again.
 
         False without input, and if the program takes nothing before the next event.
         """
         if self.input is None or "input_offset" not in body:
             return "input_offset" in body
-        rest, is_last = data[self.input_bytes - body["input_offset"] :], body.get("close", False)
-        end = b"\x04\x04" if is_last and self.terminal else b""  # the first one ends a line
+        rest = base64.urlsafe_b64decode(body["data"])[self.input_bytes - body["input_offset"] :]
+        end = b"\x04\x04" if body.get("close") and self.terminal else b""  # the first ends a line
         try:
             count = os.write(self.input, rest + end)
         except BlockingIOError:
@@ -435,15 +418,13 @@ class Program:
             self._close_input()
             return True
         self.input_bytes += min(count, len(rest))
-        if is_last and count == len(rest + end):
+        if body.get("close") and count == len(rest + end):
             self._close_input()
         return True
 
     def resize(self, size: dict[str, int]) -> None:
         """Sets the size of the terminal; nothing happens after the end."""
         with self.news:
-            if not self.terminal:
-                raise Refused(409, "no_terminal", f"{self.name} has no terminal")
             for outlet in self.outlets:  # none after the end
                 data = struct.pack("HHHH", size["rows"], size["columns"], 0, 0)
                 fcntl.ioctl(outlet, TIOCSWINSZ, data)
@@ -456,10 +437,6 @@ class Program:
         if number == signal.SIGKILL:
             self.group.kill()
 
-    def kill(self) -> None:
-        """Ends every process of the program, those in other sessions included."""
-        self.signal(signal.SIGKILL)
-
 
 class Programs:
     """The programs of this agent, each under the id that its host chose.
@@ -471,36 +448,44 @@ class Programs:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[str, Program] = {}
-        self.held: threading.Timer | None = None  # which ends the hold
+        self.held_until = 0.0  # nothing is held at 0
 
     def hold(self) -> None:
         """Makes everything stand still, until `release` or for some time."""
         with self.lock:
-            self.held = threading.Timer(HELD_SECONDS, self.expire)
-            self.held.daemon = True
-            self.held.start()
+            _thread.start_new_thread(self._expire, ())
+            self.held_until = time.monotonic() + HELD_SECONDS
             try:
                 self._freeze(True)
             except BaseException:
                 self._freeze(False)
                 raise
 
-    def release(self, steps: Iterable[Callable[[], object]] = (), is_held: bool = False) -> None:
-        """Lets everything run again after some steps; if one fails, it stands still.
-
-        Raises `Refused` if it must have stood still since the hold, and has not.
-        """
+    def _expire(self) -> None:
+        """Lets everything run again after some time, unless the guest has been held anew."""
+        time.sleep(HELD_SECONDS)
         with self.lock:
-            if is_held and self.held is None:
-                raise Refused(409, "not_held", "the programs are not held any more")
-            for step in steps:
-                step()
+            if 0 < self.held_until <= time.monotonic():
+                self._freeze(False)
+
+    def release(self) -> None:
+        """Lets everything run again."""
+        with self.lock:
             self._freeze(False)
 
-    def expire(self) -> None:
-        """Lets everything run again, unless the guest has been held anew."""
+    def renew(self, members: dict[str, Any]) -> None:
+        """Replaces what a clone must not share with another one, or the time of day alone.
+
+        With `release`, everything runs again afterwards, and not after a failure; it must have
+        stood still since the hold.
+        """
         with self.lock:
-            if self.held is threading.current_thread():
+            if members.get("release") and not self.held_until:
+                raise Refused(409, "the programs are not held any more")
+            for name in RENEWALS:
+                if name in members:
+                    RENEWALS[name](members[name])
+            if members.get("release"):
                 self._freeze(False)
 
     def _freeze(self, wanted: bool) -> None:
@@ -509,9 +494,8 @@ class Programs:
                 program.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
         for group in groups_beside(HOME) if ISOLATED else groups_of_programs(GROUP_NAME):
             group.freeze(wanted)
-        if self.held is not None and not wanted:
-            self.held.cancel()
-            self.held = None
+        if not wanted:
+            self.held_until = 0.0
 
     def start(self, name: str, spec: dict[str, Any], host: socket.socket | None = None) -> Program:
         """Starts the program once, however often it is asked to, unless the host has gone.
@@ -523,13 +507,12 @@ class Programs:
                 raise ConnectionResetError(errno.ECONNRESET, "the host has gone")
             if program := self.known.get(name):
                 if program.spec != spec:
-                    raise Refused(409, "id_taken", f"{name} is the id of another program")
+                    raise Refused(409, f"{name} is the id of another program")
                 return program
-            if self.held is not None:
-                raise Refused(503, "held", "nothing starts before the programs are released")
+            if self.held_until:
+                raise Refused(503, "nothing starts before the programs are released")
             if spec.get("agent", INSTANCE) != INSTANCE:
-                text = f"the agent was restarted; {name} may have run before"
-                raise Refused(409, "other_agent", text)
+                raise Refused(410, f"the agent was restarted; {name} may have run before")
             self._make_room()
             return self.known.setdefault(name, Program(name, spec))
 
@@ -541,13 +524,11 @@ class Programs:
             self.known.pop(ended.pop(0).name).group.is_gone()
 
     def get(self, name: str) -> Program:
-        """The program, also one that starts in this moment. Raises `Refused`."""
-        if name not in self.known:
-            with self.lock:
-                pass
-        if program := self.known.get(name):
-            return program
-        raise Refused(404, "no_such_program", f"{name}: no such program")
+        """The program. Raises `Refused`."""
+        with self.lock:  # it may start in this moment
+            if name not in self.known:
+                raise Refused(404, f"{name}: no such program")
+            return self.known[name]
 
 
 # Files
@@ -562,14 +543,12 @@ def replacing(path: bytes) -> Iterator[bytes]:
         os.mkdir(private, 0o700)
         yield private + b"/new"
         os.rename(private + b"/new", target)
-    except OSError as error:
-        error.filename = path  # the one that the host knows
+        os.rmdir(private)
+    except BaseException as error:
+        subprocess.run(["rm", "-rf", private])
+        if isinstance(error, OSError):
+            error.filename = path  # the one that the host knows
         raise
-    finally:
-        try:
-            os.rmdir(private)
-        except OSError:  # a part of it is there
-            subprocess.run(["rm", "-rf", private])
 
 
 def replace_file(path: bytes, parts: Iterable[bytes], mode: str = "", owner: str = "") -> None:
@@ -586,11 +565,6 @@ def replace_file(path: bytes, parts: Iterable[bytes], mode: str = "", owner: str
         os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
         default = stat.S_IMODE(before.st_mode) if before else 0o644
         os.fchmod(file.fileno(), int(mode, 8) if mode else default)
-
-
-def opened(path: str, flags: int) -> int:
-    """An opener that does not wait for a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def owner_of(owner: str) -> tuple[int, int]:
@@ -611,14 +585,9 @@ def tar(folder: bytes, *options: str) -> Iterator[Any]:
     pipe, environment = subprocess.PIPE, {**os.environ, "LC_ALL": "C"}
     command: list[str | bytes] = ["tar", "-C", folder, *options]
     with open(os.memfd_create("said"), "rb") as said:
-        with subprocess.Popen(command, 0, None, pipe, pipe, said, env=environment) as child:
-            try:
-                yield child
-            except BrokenPipeError:  # it has failed, and says why
-                pass
-            except BaseException:
-                child.terminate()
-                raise
+        child = subprocess.Popen(command, 0, None, pipe, pipe, said, env=environment)
+        with contextlib.suppress(BrokenPipeError), child:  # it has failed, and says why
+            yield child
         text = " ".join(os.pread(said.fileno(), 500, 0).decode(errors="replace").split())
     if child.returncode:
         number = next((one for words, one in TAR_ERRORS.items() if words in text), errno.EIO)
@@ -642,7 +611,7 @@ systemctl --no-block try-restart ssh.service sshd.service
 
 def reseed(seed: str) -> None:
     """Gives the kernel a secret that no other clone has, and lets its generator use it at once."""
-    data = base64.b64decode(seed)
+    data = base64.urlsafe_b64decode(seed)
     with open("/dev/random", "wb", 0) as device:
         fcntl.ioctl(device, RNDADDENTROPY, struct.pack("ii", len(data) * 8, len(data)) + data)
         fcntl.ioctl(device, RNDRESEEDCRNG)
@@ -671,21 +640,13 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 # Requests
 
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
-EXCHANGE = ("offset", "input_offset", "data", "close", "signal", "terminal")
-OTHERS = rb"(?i:(?!content-length|transfer-encoding)[^\r\n]+\r\n)*"
-HEAD = re.compile(  # it says in one way how long the body is, RFC 9112, 6.3
-    rb"([A-Z]+) (/[^ ?]*)\??([^ ]*) HTTP/1\.1\r\n"
-    + OTHERS
-    + rb"(?i:content-length: *(\d+)\r\n)?"
-    + OTHERS
-    + rb"\r\n"
-)
+EXCHANGE = "offset", "input_offset", "data", "close", "signal", "terminal"
 
 
 def require_known(members: Iterable[str], known: Iterable[str]) -> None:
     """Raises `Refused` with the names that only a newer version knows."""
     if unknown := sorted(set(members) - set(known)):
-        raise Refused(501, "unknown", f"version {VERSION} does not know {', '.join(unknown)}")
+        raise Refused(501, f"version {VERSION} does not know {', '.join(unknown)}")
 
 
 def has_gone(host: socket.socket) -> bool:
@@ -695,98 +656,115 @@ def has_gone(host: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
+def parts_of(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next bytes in parts. Raises ConnectionResetError if they are cut off."""
+    while size > 0:
+        if not (data := file.read(min(PART, size))):
+            raise ConnectionResetError(errno.ECONNRESET, "the request is cut off")
+        size -= len(data)
+        yield data
+
+
+def chunked(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Parts as a body of HTTP whose size nobody knows."""
+    for part in parts:
+        yield b"%x\r\n%b\r\n" % (len(part), part)
+    yield b"0\r\n\r\n"
+
+
+def seconds(wait_ms: str) -> float:
+    """How long a host waits for news."""
+    return min(int(wait_ms) / 1000, LONGEST_WAIT)
+
+
 class Request:
-    """The one request of a connection, and the response."""
+    """The one request of a connection, and the response.
+
+    A method carries out each operation, as `get_agent` for GET /agent. It gets the parts of the
+    path, the body, which is JSON or bytes in parts, and the parameters of the query by name. It
+    returns a value for JSON, bytes in parts, or the connection that this one leads to.
+    """
 
     def __init__(self, link: socket.socket) -> None:
         self.link = link
-        self.query: dict[str, str] = {}
-        self.has_replied = False
 
     def serve(self) -> None:
         """Carries the request out, unless it is cut off before."""
         with contextlib.suppress(OSError, ValueError), self.link, self.link.makefile("rb") as file:
-            head = file.readline()
-            while not head.endswith(b"\n\r\n") and (line := file.readline()):
-                head += line
-            if found := HEAD.fullmatch(head):
-                self.parts = self._parts(file, int(found[4] or b"0"))
-                self._answer(*(each.decode("ascii") for each in found.groups()[:3]))
+            method, target, _ = file.readline().decode("ascii").split(" ")
+            lines = iter(file.readline, b"\r\n")  # ValueError at the end of the stream
+            self.headers = dict(line.decode("ascii").lower().split(":", 1) for line in lines)
+            self.parts = parts_of(file, int(self.headers.get("content-length", "0")))
+            if "transfer-encoding" not in self.headers:  # a body whose end is not told
+                self._answer(method, target)
+            for _ in self.parts:  # of a body that was refused
+                pass
 
-    def _answer(self, method: str, path: str, query: str) -> None:
+    def _answer(self, method: str, target: str) -> None:
+        status, first = 200, b""
         try:
-            self.query = dict(parse_qsl(query))
-            value = self._call(method, path)
-            if not self.has_replied:
-                self._reply(200, {} if value is None else value)
+            value = self._call(method, target)
+            if isinstance(value, Iterator):
+                value = chunked(value)
+                first = next(value)  # what is wrong comes before the response
         except Exception as error:
-            if self.has_replied:
-                raise  # the host sees that the response is cut off
-            self._reply(*fault_of(error))
-        for _ in self.parts:  # of a body that was refused
-            pass
+            status, value = fault_of(error)
+        if isinstance(value, socket.socket):
+            self._send(200)
+            join(value, self.link)
+        elif isinstance(value, Iterator):
+            self._send(200, "Transfer-Encoding: chunked", body=first)
+            for chunk in value:
+                self.link.sendall(chunk)
+        else:
+            body = to_json({} if value is None else value).encode()
+            kind, length = "Content-Type: application/json", f"Content-Length: {len(body)}"
+            self._send(status, kind, length, body=body)
 
-    def _call(self, method: str, path: str) -> object:
-        for known, pattern, parameters, members, handler in ROUTES:
-            if method == known and (found := re.fullmatch(pattern, path)):
-                require_known(self.query, parameters)
-                bodies = [self._body(members)] if members else []
-                return handler(self, *map(unquote, found.groups()), *bodies)
-        raise Refused(501, "unknown", f"version {VERSION} does not know {method} {path}")
+    def _call(self, method: str, target: str) -> object:
+        path, _, query = target.partition("?")
+        resource, *names = path[1:].split("/")
+        operation = getattr(self, f"{method}_{resource}".lower(), None)
+        if operation is None:
+            raise Refused(501, f"version {VERSION} does not know {method} {path}")
+        parameters = dict(parse_qsl(query))
+        require_known(parameters, operation.__kwdefaults__ or ())
+        bodies = [self._body()] if "content-length" in self.headers else []
+        return operation(*map(unquote, names), *bodies, **parameters)
 
-    def _parts(self, file: BinaryIO, size: int) -> Iterator[bytes]:
-        """The body in parts. Raises ConnectionResetError if it is cut off."""
-        while size > 0:
-            if not (data := file.read(min(PART, size))):
-                raise ConnectionResetError(errno.ECONNRESET, "the request is cut off")
-            size -= len(data)
-            yield data
+    def _body(self) -> Any:
+        is_json = "application/json" in self.headers.get("content-type", "")
+        return read_json(b"".join(self.parts)) if is_json else self.parts
 
-    def _body(self, known: Iterable[str]) -> dict[str, Any]:
-        """The JSON body. A member that is not known is of a newer version: it is named."""
-        if not isinstance(body := read_json(b"".join(self.parts)), dict):
-            raise ValueError("the body is no object")
-        require_known(body, known)
-        return {name: value for name, value in body.items() if value is not None}
+    def _send(self, status: int, *headers: str, body: bytes = b"") -> None:
+        head = (f"HTTP/1.1 {status} -", "Connection: close", *headers, "\r\n")
+        self.link.sendall("\r\n".join(head).encode() + body)
 
-    def seconds(self) -> float:
-        """How long the host waits for news."""
-        return min(int(self.query.get("wait_ms", "0")) / 1000, LONGEST_WAIT)
+    def get_agent(self) -> object:
+        """Which agent this is."""
+        return {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED}
 
-    def _begin(self, status: int, *headers: str, body: bytes = b"") -> None:
-        """Replies with a head, and the first bytes of the body."""
-        self.has_replied = True
-        head = f"HTTP/1.1 {status} -\r\nAgent-Version: {VERSION}\r\nConnection: close"
-        self.link.sendall("\r\n".join((head, *headers, "\r\n")).encode() + body)
+    def get_programs(self) -> object:
+        """The programs that are known."""
+        return [program.view() for program in list(PROGRAMS.known.values())]
 
-    def _reply(self, status: int, value: object) -> None:
-        body, kind = to_json(value).encode(), "Content-Type: application/json"
-        self._begin(status, kind, f"Content-Length: {len(body)}", body=body)
-
-    def _stream(self, data: bytes, file: IO[bytes]) -> None:
-        """Replies with these bytes and the rest of a file; `LAST_CHUNK` comes after it."""
-        self._begin(200, "Transfer-Encoding: chunked")
-        while data:
-            self.link.sendall(b"%x\r\n%b\r\n" % (len(data), data))
-            data = file.read(PART)
-
-    # Operations that need more than a line.
-
-    def start_program(self, name: str, spec: dict[str, Any]) -> object:
+    def put_programs(self, name: str, spec: dict[str, Any], *, wait_ms: str = "0") -> object:
         """Starts a program, once."""
-        require_known(spec.get("limits") or {}, ULIMITS)
-        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, self.seconds())
+        require_known(spec, SPEC)
+        require_known(spec.get("limits") or (), ULIMITS)
+        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, seconds(wait_ms))
 
-    def exchange(self, name: str, body: dict[str, Any]) -> object:
+    def patch_programs(self, name: str, body: dict[str, Any], *, wait_ms: str = "0") -> object:
         """Whatever a host has for a program, and its news."""
+        require_known(body, EXCHANGE)
         program = PROGRAMS.get(name)
         if "signal" in body:
             program.signal(body["signal"])
         if "terminal" in body:
             program.resize(body["terminal"])
-        return program.exchange(body, self.seconds())
+        return program.exchange(body, seconds(wait_ms))
 
-    def stat_file(self, path: str) -> object:
+    def get_stat(self, path: str) -> object:
         """What a path leads to."""
         found = os.stat(unquote_to_bytes(path))
         kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
@@ -796,73 +774,70 @@ class Request:
             "modified_ns": found.st_mtime_ns,
         }  # fmt: skip
 
-    def read_file(self, path: str) -> None:
+    def get_files(self, path: str) -> Iterator[bytes]:
         """The content of a file."""
-        with open(unquote_to_bytes(path), "rb", opener=opened) as file:
-            data, size = file.read(PART) or b"", os.fstat(file.fileno()).st_size
-            if len(data) < PART:  # all of it; files in /proc and /sys have no size or a wrong one
-                return self._begin(200, f"Content-Length: {len(data)}", body=data)
-            if size <= PART:
-                self._stream(data, file)
-                return self.link.sendall(LAST_CHUNK)
-            self._begin(200, f"Content-Length: {size}", body=data)
-            if self.link.sendfile(file, PART, size - PART) != size - PART:
-                raise ConnectionResetError(errno.ECONNRESET, "the file was cut off")
+        with open(unquote_to_bytes(path), "rb") as file:
+            while data := file.read(PART):
+                yield data
 
-    def write_file(self, path: str) -> None:
+    def put_files(
+        self, path: str, parts: Iterable[bytes], *, mode: str = "", owner: str = ""
+    ) -> None:
         """Replaces a file as a whole."""
-        replace_file(unquote_to_bytes(path), self.parts, **self.query)
+        replace_file(unquote_to_bytes(path), parts, mode, owner)
 
-    def read_folder(self, path: str) -> None:
+    def get_folders(self, path: str) -> Iterator[bytes]:
         """A folder as a tar stream, which is cut off if tar fails."""
         folder = unquote_to_bytes(path)
-        os.listdir(folder)  # raises what is wrong with it, before the response begins
+        os.listdir(folder)  # raises what is wrong with it
         with tar(folder, "-cf", "-", ".") as child:
-            self._stream(child.stdout.read(PART), child.stdout)
-        self.link.sendall(LAST_CHUNK)
+            while data := child.stdout.read(PART):
+                yield data
 
-    def write_folder(self, path: str) -> None:
+    def put_folders(self, path: str, parts: Iterable[bytes]) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
         folder = unquote_to_bytes(path)
         if os.path.exists(folder):
             os.listdir(folder)
-            return unpack(folder, self.parts)
+            return unpack(folder, parts)
         with replacing(folder) as new:
             os.mkdir(new, 0o755)
-            unpack(new, self.parts)
+            unpack(new, parts)
 
-    def connect_port(self, number: str) -> None:
-        """Joins this connection to a port of the guest's own address."""
+    def get_ports(self, number: str) -> socket.socket:
+        """A connection to a port of the guest's own address."""
         try:
-            port = socket.create_connection(("127.0.0.1", int(number)))
+            return socket.create_connection(("127.0.0.1", int(number)))
         except ConnectionRefusedError:
-            port = socket.create_connection(("::1", int(number)))
-        self._begin(200)
-        with port:
-            ends = port, self.link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
-            back = threading.Thread(target=relay, args=ends, daemon=True)
-            back.start()
-            relay(self.link, port, socket.SHUT_WR)
-            back.join()
+            return socket.create_connection(("::1", int(number)))
 
-    def renew(self, body: dict[str, Any]) -> object:
-        """Replaces what a clone must not share with another one, or the time of day alone.
-
-        Programs that are held run again afterwards, if that is wanted, and not after a failure.
-        """
+    def put_identity(self, members: dict[str, Any]) -> None:
+        """Replaces what a clone must not share with another one, or the time of day alone."""
+        require_known(members, (*RENEWALS, "release"))
         if not ISOLATED:
-            raise Refused(403, "no_machine", "this agent is a process of a host, not of a machine")
-        done = [name for name in RENEWALS if name in body]
-        steps = [functools.partial(RENEWALS[name], body[name]) for name in done]
-        if body.get("release"):
-            PROGRAMS.release(steps, is_held=True)
-        else:
-            for step in steps:
-                step()
-        return {"renewed": done}
+            raise Refused(403, "this agent is a process of a host, not of a machine")
+        PROGRAMS.renew(members)
+
+    def put_hold(self) -> None:
+        """Makes everything but the agent stand still."""
+        PROGRAMS.hold()
+
+    def delete_hold(self) -> None:
+        """Lets everything run again."""
+        PROGRAMS.release()
 
 
-def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_WR) -> None:
+def join(port: socket.socket, link: socket.socket) -> None:
+    """Moves bytes both ways between two connections until both directions end."""
+    with port:
+        ends = port, link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
+        back = threading.Thread(target=relay, args=ends, daemon=True)
+        back.start()
+        relay(link, port, socket.SHUT_WR)
+        back.join()
+
+
+def relay(source: socket.socket, target: socket.socket, end: int) -> None:
     """Moves bytes in one direction until their end, which ends the target in this way."""
     with contextlib.suppress(OSError):
         while data := source.recv(65536):
@@ -874,29 +849,6 @@ def relay(source: socket.socket, target: socket.socket, end: int = socket.SHUT_W
 HOME = own_group()
 PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
-PATH = "/([^/]+)"
-ROUTES: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...], Callable[..., object]], ...] = (
-    # method, path, parameters of its query, members of its body
-    (
-        "GET",
-        "/agent",
-        (),
-        (),
-        lambda _: {"version": VERSION, "instance": INSTANCE, "isolated": ISOLATED},
-    ),
-    ("GET", "/programs", (), (), lambda _: [each.view() for each in list(PROGRAMS.known.values())]),
-    ("PUT", f"/programs{PATH}", ("wait_ms",), SPEC, Request.start_program),
-    ("PATCH", f"/programs{PATH}", ("wait_ms",), EXCHANGE, Request.exchange),
-    ("GET", f"/stat{PATH}", (), (), Request.stat_file),
-    ("GET", f"/files{PATH}", (), (), Request.read_file),
-    ("PUT", f"/files{PATH}", ("mode", "owner"), (), Request.write_file),
-    ("GET", f"/folders{PATH}", (), (), Request.read_folder),
-    ("PUT", f"/folders{PATH}", (), (), Request.write_folder),
-    ("GET", r"/ports/(\d+)", (), (), Request.connect_port),
-    ("PUT", "/identity", (), (*RENEWALS, "release"), Request.renew),
-    ("PUT", "/hold", (), (), lambda _: PROGRAMS.hold()),
-    ("DELETE", "/hold", (), (), lambda _: PROGRAMS.release()),
-)
 
 
 def listener_for(where: str) -> socket.socket:
@@ -952,7 +904,7 @@ def main(where: str) -> None:
     select.select([stopped] if where.isdecimal() else [stopped, 0], [], [])
     PROGRAMS.lock.acquire()  # nothing starts any more
     for program in PROGRAMS.known.values():
-        program.kill()
+        program.signal(signal.SIGKILL)
     end_groups(GROUP_NAME)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import binascii
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Literal
 
 from generated_vmm.errors import VmmError, shorten
@@ -17,12 +16,7 @@ from generated_vmm.misuse import Raw, Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
-VERSION, NUMBER = b"agent-version", re.compile(rb"\d{1,9}")
-REFUSALS = {
-    "no_such_program": errors.ProgramLost,
-    "other_agent": errors.ProgramLost,
-    "held": errors.GuestHeld,
-}
+REFUSALS = {404: errors.ProgramLost, 410: errors.ProgramLost, 503: errors.GuestHeld}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +68,8 @@ def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: 
     try:
         return operation.read(answer.content)
     except ValueError as error:
-        raise broken(what, operation, shorten(str(error))) from error
-
-
-def broken(what: str, operation: Operation[object], reason: str) -> errors.GuestAgentError:
-    """The error for a response that the API does not allow."""
-    text = f"{what}: {operation}: not a response of an agent: {reason}"
-    return errors.GuestAgentError(text, operation)
+        text = f"{what}: {operation}: not a response of an agent: {shorten(str(error))}"
+        raise errors.GuestAgentError(text, operation) from error
 
 
 def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
@@ -90,30 +79,20 @@ def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
         reason = f"{what}: status {answer.status_code} without a reason"
         return errors.GuestAgentError(reason)
     text = shorten(fault.fault_message)
-    if fault.errno is not None and fault.errno > 0:
+    if fault.errno:
         return OSError(fault.errno, f"{text} (in the guest)", name or None)
     if answer.status_code == 501:
-        version = dict(answer.headers).get(VERSION, b"")
-        number = int(version) if NUMBER.fullmatch(version) else 0
-        return errors.GuestAgentTooOld(f"{what}: the agent is too old: {text}", number)
-    return REFUSALS.get(fault.code, errors.GuestAgentError)(f"{what}: refused: {text}")
+        said = f"{what}: the agent is too old: {text}"
+        return errors.GuestAgentTooOld(said, fault.version or 0)
+    kind = REFUSALS.get(answer.status_code, errors.GuestAgentError)
+    return kind(f"{what}: refused: {text}")
 
 
-def frames_of(offset: int, output: models.ProgramOutput) -> list[Output]:
-    """The output in a response to a request for the output from `offset` on.
-
-    Raises ValueError if its numbers contradict each other.
-    """
-    found, lost = list[Output](), output.lost_bytes
-    if offset < output.program.output_bytes and not output.frames:
-        raise ValueError("there is output, and none of it came")
-    for frame in output.frames:
-        data = binascii.a2b_base64(frame.data, strict_mode=True)
-        if frame.stream not in ("stdout", "stderr") or not data:
-            raise ValueError("a frame of no stream, or without data")
-        found.append(Output(frame.stream, Raw(data), lost))
-        lost = 0
-    end = offset + output.lost_bytes + sum(len(each.data) for each in found)
-    if output.lost_bytes < 0 or not end == output.next_offset <= output.program.output_bytes:
-        raise ValueError("the offsets contradict each other")
-    return found
+def pieces_of(output: models.ProgramOutput) -> list[Output]:
+    """The output in a response; what is lost comes before the first piece."""
+    lost = chain([max(0, output.lost_bytes)], repeat(0))
+    return [
+        Output("stderr" if frame.is_error else "stdout", Raw(frame.data), before)
+        for frame, before in zip(output.frames, lost, strict=False)
+        if frame.data
+    ]

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 from generated_vmm.guest import agent
@@ -35,10 +34,7 @@ class HostAgent:
         """Joins a connection of the machine's socket to the agent."""
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(self.socket_path)
-            back = threading.Thread(target=agent.relay, args=(link, connection), daemon=True)
-            back.start()
-            agent.relay(connection, link)
-            back.join()
+            agent.join(link, connection)
 
     def stop(self) -> None:
         """Ends the agent and its programs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import os
 import time
@@ -26,7 +25,7 @@ from generated_vmm.guest._async.program import (
     tell_unread,
 )
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest.answers import Output
+from generated_vmm.guest.answers import Output, pieces_of
 from generated_vmm.guest.paths import AnyPath
 from generated_vmm.misuse import Told, require_arguments, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
@@ -35,6 +34,7 @@ DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 FORMS: dict[str, Any] = {"limits": models.Limits, "terminal": models.TerminalSize}
+SEED_BYTES = 64
 PORTS = range(1, 65536)
 NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | AsyncGuestPath
@@ -173,7 +173,6 @@ class AsyncGuest(Context, Told):
         """
         ends = options.get("id") is None  # nobody else could
         program, _ = await self._start(args, stdin, 0.0, options, ends=ends)
-        program.offset = 0
         return program
 
     async def _start(
@@ -212,7 +211,7 @@ class AsyncGuest(Context, Told):
         try:
             answer = await self._link.send(operation, wait, name=spec.args[0])
             program = AsyncProgram(self._link, name, spec.args, answer.program, 0)
-            return program, program.take(operation, answer)
+            return program, pieces_of(answer)
         except BaseException as error:
             if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
                 error.add_note(f"args is a list of words: {spec.args[0].split()}")
@@ -280,7 +279,7 @@ class AsyncGuest(Context, Told):
 
         The clones of a snapshot may have the same random numbers until then.
         """
-        await self._renew(seed=_seed())
+        await self._renew(seed=os.urandom(SEED_BYTES))
 
     async def renew_identity(
         self,
@@ -289,15 +288,15 @@ class AsyncGuest(Context, Told):
         machine_id: str | None = None,
         host_keys: bool = True,
         release: bool = False,
-    ) -> list[str]:
+    ) -> None:
         """Makes a clone another machine, before anything else is asked of it.
 
         Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
         None, and makes new keys of the SSH server. With `release`, a guest that is held runs
-        afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
+        afterwards; `GuestAgentError` says that it was not held any more.
         """
-        return await self._renew(
-            seed=_seed(),
+        await self._renew(
+            seed=os.urandom(SEED_BYTES),
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
@@ -305,16 +304,10 @@ class AsyncGuest(Context, Told):
             release=release or None,
         )
 
-    async def _renew(self, **members: Unpack[models.IdentityFields]) -> list[str]:
-        operation = operations.renew_identity(models.Identity(**members))
-        answer = await self._link.send(operation)
-        return answer.renewed
+    async def _renew(self, **members: Unpack[models.IdentityFields]) -> None:
+        await self._link.send(operations.renew_identity(models.Identity(**members)))
 
 
 def _text(argument: Argument | None) -> object:
     """A path as text; other values as they are, for the check of all of them."""
     return str(argument) if isinstance(argument, os.PathLike) else argument
-
-
-def _seed() -> str:
-    return base64.b64encode(os.urandom(64)).decode()

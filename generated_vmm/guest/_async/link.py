@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from generated_vmm.concurrency._async import Stream, sleep, socket_of, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
-from generated_vmm.guest.answers import broken, failures, no_connection, value_of
+from generated_vmm.guest.answers import failures, no_connection, value_of
 from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
 from generated_vmm.guest.paths import PART
 from generated_vmm.operation import Answer, Operation
@@ -84,12 +84,12 @@ class AsyncLink:
         deadline: float | None = None,
         size: int | None = None,
         parts: Iterable[bytes] = (),
-        sink: Callable[[bytes, int | None], object] | None = None,
+        sink: Callable[[bytes], object] | None = None,
     ) -> Answer:
         """Sends an operation once, with a body of `size` bytes, and gives the response to a sink.
 
         Without a deadline, each part has its own. It stops when the agent responds before the end
-        of the body. The sink gets the parts of the response, and the size of the whole if known.
+        of the body. The sink gets the parts of the response.
         """
         head = request_bytes(operation)
         if size is not None:
@@ -107,8 +107,7 @@ class AsyncLink:
                     received = await receive(connection, deadline or self._soon(), PART)
                     is_whole = answer.feed(received)
                 if sink and answer.status_code == 200 and (part := answer.take()):
-                    length = dict(answer.headers).get(b"content-length")
-                    sink(part, int(length) if length else None)
+                    sink(part)
             return value_of(self.what, operation, answer, name)
         finally:
             connection.close()
@@ -116,17 +115,15 @@ class AsyncLink:
     async def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""
         deadline = self._soon()
-        connection = await self._open(deadline)
+        connection, answer = await self._open(deadline), AnswerParser(LARGEST_ANSWER)
         try:
-            answer, is_whole = AnswerParser(LARGEST_ANSWER), False
             with failures(self.what, operation):
                 await send(connection, request_bytes(operation), deadline)
-                while not is_whole and answer.status_code != 200:  # later bytes are the caller's
-                    is_whole = answer.feed(await receive(connection, deadline, 1))
-            if answer.status_code == 200:
-                return await stream_of(connection.socket)
+                while answer.status_code != 200:  # later bytes are the caller's
+                    if answer.feed(await receive(connection, deadline, 1)):
+                        break
             value_of(self.what, operation, answer, name)
-            raise broken(self.what, operation, f"status {answer.status_code}")
+            return await stream_of(connection.socket)
         except BaseException:
             connection.close()
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import math
 import time
@@ -15,9 +14,8 @@ from generated_vmm.facade.elsewhere import PROGRAM
 from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import PAUSE, AsyncLink
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest.answers import Output, broken, frames_of
+from generated_vmm.guest.answers import Output, pieces_of
 from generated_vmm.misuse import Raw, Told, require_kind, tell_unit, warn_caller
-from generated_vmm.operation import Operation
 from generated_vmm.transport.calls import deadline_after
 
 logger = logging.getLogger(__name__)
@@ -25,7 +23,6 @@ LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
 MOST_READS = 20  # of `returncode`, without a call
-MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
 UNREAD = (
     "{}, {!r}, stands still until its output is read: read it, or start a server as "
     "['sh', '-c', 'exec server >/var/log/server 2>&1']"
@@ -96,18 +93,16 @@ class AsyncProgram(Told):
         """
         deadline, is_told = deadline_after(timeout), timeout is not None
         tell_unit("timeout", timeout or 0)
-        late = time.monotonic() + LONGEST_WAIT
         while True:
             await self._exchange(max(0.0, min(LONGEST_WAIT, deadline - time.monotonic())))
             if self._state.returncode is not None:
                 return self._state.returncode
-            unread, is_open = self.output_bytes - self.offset, self._state.takes_input
+            unread = self.output_bytes - self.offset
             why = f"; {unread} bytes of output are unread: use `communicate`" if unread else ""
-            why += INPUT_IS_OPEN if is_open else ""
+            why += INPUT_IS_OPEN if self._state.takes_input else ""
             if time.monotonic() >= deadline:
                 raise errors.GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
-            is_stuck = unread >= MOST_UNREAD or (is_open and time.monotonic() >= late)
-            if is_stuck and not is_told:
+            if why and not is_told:
                 is_told = True
                 logger.warning("the program %s has not ended%s", self.id, why)
 
@@ -116,12 +111,13 @@ class AsyncProgram(Told):
 
         Each stream is in order; both are in the order in which the agent read them.
         """
-        while not self._is_at_end():
-            for each in await self._exchange(LONGEST_WAIT, offset=self.offset):
+        while not self._has_ended_at(self.offset):
+            for each in (await self._exchange(LONGEST_WAIT, offset=self.offset))[0]:
+                self.offset += each.lost_bytes + len(each.data)
                 yield each
 
-    def _is_at_end(self) -> bool:
-        return self._state.returncode is not None and self.offset >= self._state.output_bytes
+    def _has_ended_at(self, offset: int) -> bool:
+        return self._state.returncode is not None and offset >= self._state.output_bytes
 
     async def write(self, data: bytes) -> None:
         """Writes to the program's input, and waits until all is in its pipe, or its terminal.
@@ -129,11 +125,9 @@ class AsyncProgram(Told):
         A pipe has room for 256 KiB that the program has not read. Raises BrokenPipeError if the
         program reads no more.
         """
-        rest = memoryview(data)
+        rest: memoryview | None = memoryview(data)
         while rest:
-            before = self._state.input_bytes
-            await self._exchange(LONGEST_WAIT, rest)
-            rest = rest[self._state.input_bytes - before :]
+            _, rest = await self._exchange(LONGEST_WAIT, rest)
             if rest and not self._state.takes_input:
                 raise BrokenPipeError(
                     f"{self!r} reads no more input{NO_INPUT * (not self._had_input)}"
@@ -153,17 +147,12 @@ class AsyncProgram(Told):
         """Writes and closes the input, reads the output from `offset` on, and waits for the end.
 
         Raises `ProgramOutputTooLarge` beyond `max_output_bytes`, and ends the program;
-        `ProgramOutputLost` if some of the output can be read no more. After an error, `offset` is
-        what it was.
+        `ProgramOutputLost` if some of the output can be read no more. An error leaves `offset` as
+        it was.
         """
-        begin = self.offset
-        if begin > self._first and self._is_at_end():
+        if self.offset > self._first and self._has_ended_at(self.offset):
             warn_caller("all output was read before: offset = 0 reads it again, wait() does not")
-        try:
-            return await self.complete([], input, max_output_bytes, math.inf)
-        except BaseException:
-            self.offset = begin
-            raise
+        return await self.complete([], input, max_output_bytes, math.inf)
 
     async def complete(
         self, known: list[Output], input: bytes | None, max_output_bytes: int, deadline: float
@@ -171,27 +160,25 @@ class AsyncProgram(Told):
         """Communicates, after some output. Raises `GuestAgentTimeout` at the deadline."""
         require_kind("max_output_bytes", max_output_bytes, "a number of bytes", int)
         rest = None if input is None else memoryview(input)
-        streams = {"stdout": bytearray(), "stderr": bytearray()}
+        streams, offset = {"stdout": bytearray(), "stderr": bytearray()}, self.offset
         while True:
             for each in known:
                 if each.lost_bytes:
                     lost = f"{each.lost_bytes} bytes of its output can be read no more"
                     raise errors.ProgramOutputLost(f"{self!r}: {lost}")
                 streams[each.stream] += each.data
-            if sum(map(len, streams.values())) > max_output_bytes:
+                offset += len(each.data)
+            if offset - self.offset > max_output_bytes:
                 await self.kill()
                 reason = f"{self!r} wrote more than {max_output_bytes} bytes"
                 raise errors.ProgramOutputTooLarge(reason)
-            if (status := self._state.returncode) is not None and self._is_at_end():
-                output = map(Raw, streams.values())
+            if (status := self._state.returncode) is not None and self._has_ended_at(offset):
+                self.offset, output = offset, map(Raw, streams.values())
                 return errors.CompletedProgram(self.args, status, *output)
             if (left := deadline - time.monotonic()) < 0:
                 raise errors.GuestAgentTimeout(f"{self!r}: the agent has not ended it in time")
-            before, wait = self._state.input_bytes, min(LONGEST_WAIT, left)
-            known = await self._exchange(wait, rest, closes=True, offset=self.offset)
-            if rest is not None:
-                taken = self._state.input_bytes - before
-                rest = rest[taken:] if self._state.takes_input else None
+            wait, taken = min(LONGEST_WAIT, left), rest if self._state.takes_input else None
+            known, rest = await self._exchange(wait, taken, closes=True, offset=offset)
 
     async def _exchange(
         self,
@@ -200,35 +187,24 @@ class AsyncProgram(Told):
         *,
         closes: bool = False,
         **fields: Unpack[models.ExchangeFields],
-    ) -> list[Output]:
-        """Tells the program something, and returns the output that there is or comes in time.
+    ) -> tuple[list[Output], memoryview | None]:
+        """Tells the program something; returns output, and what the program has not taken.
 
         It writes the first of the rest of the input, and closes the input after the last.
         """
         begun, before, self._reads = time.monotonic(), self._state.input_bytes, 0
         if rest is not None:
-            fields["input_offset"], fields["close"] = before, closes and len(rest) <= INPUT_BYTES
-            fields["data"] = base64.b64encode(rest[:INPUT_BYTES]).decode()
+            fields["input_offset"], fields["data"] = before, bytes(rest[:INPUT_BYTES])
+            fields["close"] = closes and len(rest) <= INPUT_BYTES
         body = models.Exchange(**fields)
         operation = operations.exchange_with_program(self.id, body, wait_ms=round(wait * 1000))
         answer = await self._link.send(operation, wait)
-        found = [] if body.offset is None else self.take(operation, answer)
-        self._state, taken = answer.program, answer.program.input_bytes - before
-        if taken < 0:
-            raise broken(self._link.what, operation, f"it took {taken} bytes")
+        self._state, found = answer.program, pieces_of(answer)
+        taken = max(0, answer.program.input_bytes - before)
         is_news = found or (taken and rest) or self._state.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not
             await sleep(PAUSE)
-        return found
-
-    def take(self, operation: Operation[object], answer: models.ProgramOutput) -> list[Output]:
-        """The output in a response, which comes after what this object has read."""
-        try:
-            found = frames_of(self.offset, answer)
-        except ValueError as error:
-            raise broken(self._link.what, operation, str(error)) from error
-        self.offset = answer.next_offset
-        return found
+        return found, rest and rest[taken:]
 
     async def send_signal(self, signal: int) -> None:
         """Sends a signal to the program's process group; nothing happens after its end.

@@ -164,25 +164,21 @@ def connect_port(port: str) -> Operation[None]:
     )
 
 
-def renew_identity(body: models.Identity) -> Operation[models.Renewed]:
+def renew_identity(body: models.Identity) -> Operation[None]:
     """Replace what the clones of one snapshot must not share, or the time of day alone after a
     resume.
 
     PUT /identity.
     """
     return Operation(
-        id="renewIdentity",
-        method="PUT",
-        path="/identity",
-        body=body.to_json(),
-        read=models.Renewed.from_answer,
+        id="renewIdentity", method="PUT", path="/identity", body=body.to_json(), read=no_answer
     )
 
 
 @cache
 def hold_programs() -> Operation[None]:
     """Make everything but the agent stand still, for a snapshot, until it is released, or for 60
-    seconds in which the machine runs. Nothing starts meanwhile (status 503, code `held`).
+    seconds in which the machine runs. Nothing starts meanwhile.
 
 
     PUT /hold.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import os
 import time
@@ -27,7 +26,7 @@ from generated_vmm.guest._sync.program import (
     Program,
     tell_unread,
 )
-from generated_vmm.guest.answers import Output
+from generated_vmm.guest.answers import Output, pieces_of
 from generated_vmm.guest.paths import AnyPath
 from generated_vmm.misuse import Told, require_arguments, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
@@ -36,6 +35,7 @@ DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
 FORMS: dict[str, Any] = {"limits": models.Limits, "terminal": models.TerminalSize}
+SEED_BYTES = 64
 PORTS = range(1, 65536)
 NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | GuestPath
@@ -170,7 +170,6 @@ class Guest(Context, Told):
         """
         ends = options.get("id") is None  # nobody else could
         program, _ = self._start(args, stdin, 0.0, options, ends=ends)
-        program.offset = 0
         return program
 
     def _start(
@@ -209,7 +208,7 @@ class Guest(Context, Told):
         try:
             answer = self._link.send(operation, wait, name=spec.args[0])
             program = Program(self._link, name, spec.args, answer.program, 0)
-            return program, program.take(operation, answer)
+            return program, pieces_of(answer)
         except BaseException as error:
             if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
                 error.add_note(f"args is a list of words: {spec.args[0].split()}")
@@ -277,7 +276,7 @@ class Guest(Context, Told):
 
         The clones of a snapshot may have the same random numbers until then.
         """
-        self._renew(seed=_seed())
+        self._renew(seed=os.urandom(SEED_BYTES))
 
     def renew_identity(
         self,
@@ -286,15 +285,15 @@ class Guest(Context, Told):
         machine_id: str | None = None,
         host_keys: bool = True,
         release: bool = False,
-    ) -> list[str]:
+    ) -> None:
         """Makes a clone another machine, before anything else is asked of it.
 
         Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
         None, and makes new keys of the SSH server. With `release`, a guest that is held runs
-        afterwards; `GuestAgentError` says that it was not held any more. Returns what was replaced.
+        afterwards; `GuestAgentError` says that it was not held any more.
         """
-        return self._renew(
-            seed=_seed(),
+        self._renew(
+            seed=os.urandom(SEED_BYTES),
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
@@ -302,16 +301,10 @@ class Guest(Context, Told):
             release=release or None,
         )
 
-    def _renew(self, **members: Unpack[models.IdentityFields]) -> list[str]:
-        operation = operations.renew_identity(models.Identity(**members))
-        answer = self._link.send(operation)
-        return answer.renewed
+    def _renew(self, **members: Unpack[models.IdentityFields]) -> None:
+        self._link.send(operations.renew_identity(models.Identity(**members)))
 
 
 def _text(argument: Argument | None) -> object:
     """A path as text; other values as they are, for the check of all of them."""
     return str(argument) if isinstance(argument, os.PathLike) else argument
-
-
-def _seed() -> str:
-    return base64.b64encode(os.urandom(64)).decode()

@@ -52,7 +52,8 @@ class GuestPath(PathInGuest):
 
         Raises `GuestProgramError` after `max_bytes`: a guest may send bytes without end.
         """
-        self._read_into(operations.read_file(self._quoted), file, max_bytes, progress)
+        total = (self.stat()).size if progress else None
+        self._read_into(operations.read_file(self._quoted), file, max_bytes, progress, total)
 
     def read_tar_into(
         self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
@@ -105,16 +106,17 @@ class GuestPath(PathInGuest):
         file: BinaryIO,
         max_bytes: int | None,
         progress: Progress | None,
+        total: int | None = None,
     ) -> None:
         require_opened(file, "write", "wb")
         require_progress(progress)
         require_kind("max_bytes", max_bytes, "a number of bytes", int)
         size = 0
 
-        def sink(part: bytes, total: int | None) -> None:
+        def sink(part: bytes) -> None:
             nonlocal size
             size += len(part)
-            if max_bytes is not None and max(size, total or 0) > max_bytes:
+            if max_bytes is not None and size > max_bytes:
                 raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
             file.write(part)
             if progress is not None:

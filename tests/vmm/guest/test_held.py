@@ -1,10 +1,10 @@
 """A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -45,7 +45,7 @@ def test_a_program_without_a_control_group_stands_still_too(
     subprocess.run(["true"], check=True)
     assert written.stat().st_size == size
     programs.release()
-    program.kill()
+    program.signal(signal.SIGKILL)
     program.exchange({}, 10)
     assert program.returncode == -9
 
@@ -75,28 +75,30 @@ def test_a_program_that_is_held_can_be_killed(guest: Guest) -> None:
 def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
     monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
 ) -> None:
+    monkeypatch.setattr(agent, "HELD_SECONDS", 0.1)
     programs.hold()
-    before: Any = programs.held
+    monkeypatch.setattr(agent, "HELD_SECONDS", 60.0)
     programs.hold()
-    last: Any = programs.held
-    before.function()  # in another thread than that of the hold before
-    programs.release(is_held=True)
-    assert last.finished.is_set(), "a thread waits for a hold that has ended"
     monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
+    programs._expire()  # of the first hold
+    programs.renew({"release": True})
     programs.hold()
-    while programs.held:
+    while programs.held_until:
         pass
     with pytest.raises(agent.Refused, match="not held any more"):
-        programs.release(is_held=True)
+        programs.renew({"release": True})
 
 
-def test_what_fails_in_a_renewal_leaves_the_guest_held(programs: agent.Programs) -> None:
+def test_what_fails_in_a_renewal_leaves_the_guest_held(
+    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
+) -> None:
+    monkeypatch.setitem(agent.RENEWALS, "seed", Mock(side_effect=OSError("no")))
     programs.hold()
     with pytest.raises(OSError, match="no"):
-        programs.release([Mock(side_effect=OSError("no"))], is_held=True)
-    assert programs.held is not None
+        programs.renew({"seed": "", "release": True})
+    assert programs.held_until
     programs.release()
-    assert programs.held is None
+    assert not programs.held_until
 
 
 @pytest.fixture
@@ -115,12 +117,11 @@ def copy(tmp_path: Path) -> Iterator[Path]:
 
 def test_nothing_runs_in_a_copy_before_its_identity_is_renewed(copy: Path) -> None:
     with Guest(copy / "s", port=None) as guest:
-        renewed = guest.renew_identity(hostname="copy", release=True)
-        assert renewed == ["seed", "unix_ns", "machine_id", "hostname", "host_keys"]
+        guest.renew_identity(hostname="copy", release=True)
         program = guest.start(["sh", "-c", f"tail -n +1 -f {copy}/seen | head -n 3"])
         seen = b"".join(piece.data for piece in program.output())
     steps = [line.split() for line in (copy / "renewed").read_text().splitlines()]
-    assert steps == [[name, "0"] for name in renewed]
+    assert steps == [[name, "0"] for name in agent.RENEWALS]
     assert seen == (copy / "machine_id").read_bytes() * 3
 
 

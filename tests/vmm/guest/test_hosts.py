@@ -153,7 +153,8 @@ def test_readers_that_stopped_hold_nobody_back(
     program = guest.start(["head", "-c", str(size), "/dev/zero"], id="flood")
     stopped = sync_guest.attach("flood").output()
     read = len(next(stopped).data)
-    request = b"PATCH /programs/flood?wait_ms=30000 HTTP/1.1\r\nContent-Length: 12\r\n\r\n"
+    head = b"Content-Type: application/json\r\nContent-Length: 12\r\n\r\n"
+    request = b"PATCH /programs/flood?wait_ms=30000 HTTP/1.1\r\n" + head
     with socket.socket(socket.AF_UNIX) as deaf:  # it asks, and reads no response
         deaf.connect(str(running.socket_path))
         deaf.sendall((request + b'{"offset":0}') * 100)
@@ -206,13 +207,12 @@ def test_a_restarted_agent_starts_nothing_again(running: Agent, guest: Guest) ->
     guest.start(["sleep", "60"], id="job").kill()
 
 
-@pytest.mark.parametrize("moment", ["take", "_exchange"])
+@pytest.mark.parametrize("moment", ["_sync.guest.pieces_of", "_sync.program.Program._exchange"])
 def test_a_host_that_is_interrupted_ends_its_program(
     running: Agent, sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    from generated_vmm.guest._sync import program
-
-    monkeypatch.setattr(program.Program, moment, Mock(side_effect=KeyboardInterrupt))
+    interrupted = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(f"generated_vmm.guest.{moment}", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sync_guest.run(["sh", "-c", "echo; sleep 60"])
     (state,) = sync_guest.programs()

@@ -5,6 +5,7 @@ import base64
 import errno
 import io
 import os
+import signal
 import socket
 import stat
 import tarfile
@@ -176,7 +177,7 @@ TERMINAL: TerminalSizeFields = {"rows": 5, "columns": 5}
 
 
 def given(position: int, data: bytes, *, close: bool = False) -> dict[str, Any]:
-    encoded = base64.b64encode(data).decode()
+    encoded = base64.urlsafe_b64encode(data).decode()
     return {"input_offset": position, "data": encoded, "close": close}
 
 
@@ -192,7 +193,7 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     asked.start()
     program.resize({"rows": 7, "columns": 7})
     assert program.input_bytes == taken
-    program.kill()
+    program.signal(signal.SIGKILL)
     asked.join()
 
 

@@ -37,10 +37,7 @@ def prepare(monitor: SimulatedMonitor) -> None:
 def _serve(connection: socket.socket) -> None:
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(SOCKET)
-        back = threading.Thread(target=agent.relay, args=(link, connection), daemon=True)
-        back.start()
-        agent.relay(connection, link)
-        back.join()
+        agent.join(link, connection)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from generated_vmm import VmmClient
 from generated_vmm.guest import Guest, Program
-from generated_vmm.guest.agent import relay
+from generated_vmm.guest.agent import join
 from generated_vmm.transport._sync.vsock import connect_vsock
 
 HERE = Path(__file__).parent
@@ -56,10 +56,7 @@ class Bridge:
 
     def _serve(self, host: socket.socket) -> None:
         with host, suppress(OSError), connect_vsock(str(OUTER), self._port, PATIENCE) as inner:
-            back = threading.Thread(target=relay, args=(inner, host, socket.SHUT_RDWR), daemon=True)
-            back.start()
-            relay(host, inner)
-            back.join()
+            join(inner, host)
 
     def close(self) -> None:
         with suppress(OSError):

@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from .file_stat import FileStat
     from .file_stat_kind import FileStatKind
     from .frame import Frame
-    from .frame_stream import FrameStream
     from .identity import Identity, IdentityFields
     from .limits import Limits, LimitsFields
     from .program_output import ProgramOutput
     from .program_spec import ProgramSpec, ProgramSpecFields
     from .program_state import ProgramState
-    from .renewed import Renewed
     from .terminal_size import TerminalSize, TerminalSizeFields
 
 _MODULES = {
@@ -34,7 +32,6 @@ _MODULES = {
     "FileStat": "file_stat",
     "FileStatKind": "file_stat_kind",
     "Frame": "frame",
-    "FrameStream": "frame_stream",
     "Identity": "identity",
     "IdentityFields": "identity",
     "Limits": "limits",
@@ -43,7 +40,6 @@ _MODULES = {
     "ProgramSpec": "program_spec",
     "ProgramSpecFields": "program_spec",
     "ProgramState": "program_state",
-    "Renewed": "renewed",
     "TerminalSize": "terminal_size",
     "TerminalSizeFields": "terminal_size",
 }
@@ -58,7 +54,6 @@ __all__ = [
     "FileStat",
     "FileStatKind",
     "Frame",
-    "FrameStream",
     "Identity",
     "IdentityFields",
     "Limits",
@@ -67,7 +62,6 @@ __all__ = [
     "ProgramSpec",
     "ProgramSpecFields",
     "ProgramState",
-    "Renewed",
     "TerminalSize",
     "TerminalSizeFields",
 ]

@@ -23,21 +23,21 @@ class Exchange(ApiModel):
     """The position in its output to read from; all before it is acknowledged. Without it, none is
     read."""
 
-    input_offset: Annotated[int, Field(ge=0), AnsweredAs(int)] | None = Field(
+    input_offset: int | None = Field(
         default=None,
         description="The position of the first byte of `data`. Bytes that it has are skipped.",
     )
     """The position of the first byte of `data`. Bytes that it has are skipped."""
 
-    data: str | None = Field(
+    data: bytes | None = Field(
         default=None,
         description=(
-            "Input, in base64. The program takes some of it, or none if the time ends "
-            "before: `input_bytes` tells how much."
+            "Input. The program takes some of it, or none if the time ends before: "
+            "`input_bytes` tells how much."
         ),
     )
-    """Input, in base64. The program takes some of it, or none if the time ends before:
-    `input_bytes` tells how much."""
+    """Input. The program takes some of it, or none if the time ends before: `input_bytes` tells
+    how much."""
 
     close: bool | None = Field(default=None, description="Whether this input is the last.")
     """Whether this input is the last."""
@@ -60,7 +60,7 @@ class Exchange(ApiModel):
             *,
             offset: int | None = None,
             input_offset: int | None = None,
-            data: str | None = None,
+            data: bytes | None = None,
             close: bool | None = None,
             signal: int | None = None,
             terminal: TerminalSize | TerminalSizeFields | None = None,
@@ -72,7 +72,7 @@ class ExchangeFields(TypedDict):
 
     offset: NotRequired[int | None]
     input_offset: NotRequired[int | None]
-    data: NotRequired[str | None]
+    data: NotRequired[bytes | None]
     close: NotRequired[bool | None]
     signal: NotRequired[int | None]
     terminal: NotRequired[TerminalSize | TerminalSizeFields | None]

@@ -8,13 +8,11 @@ from generated_vmm.model import ApiModel
 class Fault(ApiModel):
     """Why a request was not carried out."""
 
-    code: str = Field(
-        description="A stable word: failed, unknown, malformed, no_such_program, id_taken, ..."
-    )
-    """A stable word: failed, unknown, malformed, no_such_program, id_taken, ..."""
-
     fault_message: str = Field(description="The reason as text.")
     """The reason as text."""
 
     errno: int | None = Field(default=None, description="Linux's number of the error.")
     """Linux's number of the error."""
+
+    version: int | None = Field(default=None, description="The agent's version.")
+    """The agent's version."""

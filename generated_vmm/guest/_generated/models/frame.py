@@ -4,14 +4,14 @@ from pydantic import Field
 
 from generated_vmm.model import ApiModel
 
-from .frame_stream import FrameStream
-
 
 class Frame(ApiModel):
     """Output of one stream."""
 
-    stream: FrameStream = Field(description="The stream. A terminal has one.")
-    """The stream. A terminal has one."""
+    is_error: bool = Field(
+        description="Whether it is of standard error. A terminal has one stream."
+    )
+    """Whether it is of standard error. A terminal has one stream."""
 
-    data: str = Field(description="The bytes, in base64.")
-    """The bytes, in base64."""
+    data: bytes = Field(description="The bytes.")
+    """The bytes."""

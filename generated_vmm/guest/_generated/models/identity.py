@@ -11,10 +11,8 @@ from generated_vmm.model import AnsweredAs, ApiModel
 class Identity(ApiModel):
     """What a machine does not share with the other clones of a snapshot."""
 
-    seed: Annotated[str, Field(min_length=44, max_length=684), AnsweredAs(str)] | None = Field(
-        default=None, description="Secret random bytes for the kernel, at least 32, in base64."
-    )
-    """Secret random bytes for the kernel, at least 32, in base64."""
+    seed: bytes | None = Field(default=None, description="Secret random bytes for the kernel.")
+    """Secret random bytes for the kernel."""
 
     unix_ns: Annotated[int, Field(ge=0), AnsweredAs(int)] | None = Field(
         default=None, description="The time of day in nanoseconds since 1970."
@@ -37,19 +35,18 @@ class Identity(ApiModel):
     release: bool | None = Field(
         default=None,
         description=(
-            "Let held programs run afterwards. Refused with code `not_held` if they are "
-            "not held any more."
+            "Let held programs run afterwards. Refused with status 409 if they are not "
+            "held any more."
         ),
     )
-    """Let held programs run afterwards. Refused with code `not_held` if they are not held any
-    more."""
+    """Let held programs run afterwards. Refused with status 409 if they are not held any more."""
 
     if TYPE_CHECKING:
 
         def __init__(
             self,
             *,
-            seed: str | None = None,
+            seed: bytes | None = None,
             unix_ns: int | None = None,
             machine_id: str | None = None,
             hostname: str | None = None,
@@ -61,7 +58,7 @@ class Identity(ApiModel):
 class IdentityFields(TypedDict):
     """What a `Identity` is made of."""
 
-    seed: NotRequired[str | None]
+    seed: NotRequired[bytes | None]
     unix_ns: NotRequired[int | None]
     machine_id: NotRequired[str | None]
     hostname: NotRequired[str | None]

@@ -19,8 +19,5 @@ class ProgramOutput(ApiModel):
     lost_bytes: int = Field(description="Output before it that can be read no more.")
     """Output before it that can be read no more."""
 
-    next_offset: int = Field(description="The position after it.")
-    """The position after it."""
-
     program: ProgramState = Field(description="The program.")
     """The program."""
