@@ -85,7 +85,7 @@ class Keeper:
         status = self.program.kill()
         self.owner.report("ended", "" if status is None else status)
         self.owner.wait(0)  # the owner may have given the monitor up before this report
-        has_ended_alone = self.owner.goal == UP and self.owner.pid is None
+        has_ended_alone = self.owner.goal == UP and self.owner.is_gone
         self.record.ended = status if has_ended_alone else None
         return self.folder.undo(keeps_folder=has_ended_alone)
 
@@ -108,19 +108,19 @@ class Keeper:
         Raises OSError, and ValueError for one that would be the owner without a pidfd.
         """
         self.owner.wait(0)  # it may have ended while others were looked at, before the visitor came
-        owner = self.owner.pid
+        is_free = self.owner.is_gone
         with contextlib.ExitStack() as stack:
             stack.enter_context(visitor)
-            if owner is None and self.owner.goal != UP:
+            if is_free and self.owner.goal != UP:
                 return  # the monitor is about to end, and the visitor waits for that
             visitor.settimeout(QUESTION_SECONDS)
             words, given = messages.receive(visitor) or ([], [])
-            if words == ["attach"] and owner is None:
+            if words == ["attach"] and is_free:
                 (pidfd,) = given
                 self._adopt(visitor, pidfd)
                 stack.pop_all()
             elif words:
-                how = ("detached", "") if owner is None else ("owned", owner)
+                how = ("detached", "") if is_free else ("owned", self.owner.pid)
                 messages.send(visitor, *how, self.program.pid or "", self.record.id or "")
 
     def _adopt(self, visitor: socket.socket, pidfd: Descriptor) -> None:
@@ -193,11 +193,16 @@ class Keeper:
     def _note_vsock(self) -> None:
         """Notes the socket of a vsock device; whatever the monitor says, the keeper continues.
 
-        A monitor in a jail, with which its sockets go, is not asked.
+        What the system refuses, such as one more descriptor, is tried again at the end. A monitor
+        in a jail, with which its sockets go, is not asked.
         """
         if not self.record.jailed and self.program.is_running():
-            with contextlib.suppress(Exception):
+            try:
                 self.folder.note_vsock(vsock_path(self._api))
+            except OSError:
+                self.owner.is_binding = True
+            except Exception:
+                return
 
     def _wait_for_news(self) -> None:
         """Notes what the monitor has bound, or that nobody can find it, and waits."""
@@ -205,11 +210,10 @@ class Keeper:
             self.owner.is_binding = self.owner.has_bound = False
             self._note_vsock()
             self.owner.report("noted")
-        is_alone = self.owner.pid is None
-        if is_alone and self.folder.is_gone():
+        if self.owner.is_gone and self.folder.is_gone():
             self.owner.goal = KILL
         else:
-            self._look(LONGEST_UNSEEN if is_alone else None)
+            self._look(LONGEST_UNSEEN if self.owner.is_gone else None)
 
     def _terminate(self) -> None:
         """Gives the monitor time after SIGTERM, which process 1 of a PID namespace ignores."""
@@ -238,9 +242,14 @@ class Conversation:
         self._pidfd = pidfd
 
     @property
+    def is_gone(self) -> bool:
+        """Whether there is no owner."""
+        return self._connection is None
+
+    @property
     def pid(self) -> int | None:
-        """The number of the owner's process; None without an owner."""
-        return None if self._connection is None else kernel.pid_of(self._pidfd.number)
+        """The number of the owner's process."""
+        return kernel.pid_of(self._pidfd.number)
 
     def report(self, *words: object, given: Iterable[int] = ()) -> None:
         """Sends the owner an event and what belongs to it, with descriptors."""

@@ -234,11 +234,11 @@ def children(parent: int) -> list[int]:
 
 
 def is_descendant(pid: int) -> bool:
-    """Whether a process is a child of this one, or of such a process."""
+    """Whether a process is a child of this one, or of such a process. Raises OSError."""
     while pid not in (0, os.getpid()):
         try:
             pid = int(_line_of(f"/proc/{pid}/status", b"PPid:").split()[1])
-        except (OSError, IndexError):
+        except (FileNotFoundError, ProcessLookupError, IndexError):  # it has ended
             return False
     return pid > 0
 

@@ -201,7 +201,7 @@ def test_an_owner_whose_connection_breaks_is_lost() -> None:
     keeper.owner.goal = UP
     messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
-    assert (keeper.owner.pid, keeper.owner.goal) == (None, UP)
+    assert (keeper.owner.is_gone, keeper.owner.goal) == (True, UP)
     ours.close()
 
 
