@@ -6,11 +6,10 @@ import asyncio
 import logging
 import os
 import select
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from anyio import CancelScope
 from starlette.types import ASGIApp
@@ -22,9 +21,6 @@ with extra("broker", "the broker needs"):
     from uvicorn import Config
     from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
-
-Owner: TypeAlias = tuple[int, int]
-"""A user and a group, by their numbers."""
 
 MOST_CONNECTIONS: Final = 64
 """Connections of a guest at a time; more are closed."""
@@ -45,67 +41,57 @@ class _Connection(H11Protocol):
     """A connection, with the bound that uvicorn does not have."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Also let calls ask whether the guest has left, behind bytes that are not read yet."""
         self.logger, self.access_log = _LOG, False  # the access log would have the query
         super().connection_made(transport)
-        self.app_state = {HAS_LEFT: self._has_left}
+        looked = select.poll()
+        looked.register(transport.get_extra_info("socket"), 0)  # an end is told in any case
+        self.app_state = {HAS_LEFT: lambda: transport.is_closing() or bool(looked.poll(0))}
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
 
-    def _has_left(self) -> bool:
-        """Whether the guest has left, also behind bytes that wait for their turn to be read."""
-        if self.transport.is_closing():
-            return True
-        looked = select.poll()
-        looked.register(self.transport.get_extra_info("socket"), 0)  # an end is told in any case
-        return bool(looked.poll(0))
-
 
 @asynccontextmanager
-async def serving(app: ASGIApp, path: str, owner: Owner | None) -> AsyncIterator[None]:
-    """Serve `app` at `path` within the block, and break off what is under way at its end."""
-    config = Config(
-        app, ws="none", log_config=None, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS
-    )
+async def serving(app: ASGIApp, path: str, owner: tuple[int, int] | None) -> AsyncIterator[None]:
+    """Serve `app` at `path` within the block, and break off what is under way at its end.
+
+    asyncio replaces a socket that is there, and nobody can connect before `start_serving`.
+    """
+    config = Config(app, ws="none", log_config=None, timeout_keep_alive=IDLE_SECONDS)
     loop, state = asyncio.get_running_loop(), ServerState()
-    with socket.socket(socket.AF_UNIX) as listener:
-        _bind(listener, path, owner)
-        file = os.lstat(path)
-        server = await loop.create_unix_server(
-            lambda: _Connection(config, state, {}), sock=listener, start_serving=False
-        )
-        try:
-            await server.start_serving()  # a cancellation here ends it
-            yield
-        finally:
-            with suppress(FileNotFoundError):
-                if os.path.samestat(file, os.lstat(path)):  # else another server has replaced it
-                    os.unlink(path)
-            server.close()
-            for connection in [*state.connections]:
-                connection.transport.abort()
-            for task in state.tasks:
-                task.cancel()
-            with CancelScope(shield=True):  # of anyio, which cancels each await of its block
-                await asyncio.gather(*state.tasks, return_exceptions=True)
-
-
-def _bind(listener: socket.socket, path: str, owner: Owner | None) -> None:
-    """Bind it to `path` for its owner alone, in the place of a socket that is there."""
-    if Path(path).is_socket():
-        os.unlink(path)
-    os.fchmod(listener.fileno(), 0o600)  # the file has this mode from its beginning
-    listener.bind(path)
-    if owner is not None:
+    server = await loop.create_unix_server(
+        lambda: _Connection(config, state, {}), path, start_serving=False
+    )
+    file = os.lstat(path)
+    try:
         _give(path, owner)
+        await server.start_serving()  # a cancellation here ends it
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            if os.path.samestat(file, os.lstat(path)):  # else another server has replaced it
+                os.unlink(path)
+        server.close()
+        for connection in [*state.connections]:
+            connection.transport.abort()
+        for task in state.tasks:
+            task.cancel()
+        with CancelScope(shield=True):  # of anyio, which cancels each await of its block
+            await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
-def _give(path: str, owner: Owner) -> None:
-    """Change the socket's owner; who owns its folder may have put a link to another file there."""
+def _give(path: str, owner: tuple[int, int] | None) -> None:
+    """Let its owner alone open the socket.
+
+    Who owns its folder may have put a link to another file there.
+    """
     found = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     try:
         itself = Path(f"/proc/self/fd/{found}")
         if not itself.is_socket():
             raise FileExistsError(f"another file has replaced the socket {path}")
-        os.chown(itself, *owner)
+        itself.chmod(0o600)
+        if owner is not None:
+            os.chown(itself, *owner)
     finally:
         os.close(found)
