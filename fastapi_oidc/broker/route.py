@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -23,9 +23,6 @@ from fastapi_oidc.broker.access import Access, Refused
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.protocol.downstream import ActorToken, IssuedToken, Target
 from fastapi_oidc.protocol.urls import fault_of_url, travels_unencrypted
-
-Actor: TypeAlias = Callable[[Access], Coroutine[Any, Any, ActorToken]]
-"""Returns the token that says that a machine acts (RFC 8693 2.1)."""
 
 _PASSED: Final = frozenset(
     b"accept accept-encoding accept-language content-encoding content-language content-type "
@@ -53,7 +50,7 @@ _DISGUISED: Final = re.compile(
 """What servers read in different ways: encoded slashes, control characters, a dot or slash that is
 encoded twice, empty segments, and dot segments with a parameter.
 """
-_QUERY: Final = re.compile(rb'[!"$-~]*')
+_QUERY: Final = re.compile(r'[!"$-~]*')
 """Without `#`: a person would see what follows, and no API would get it (RFC 9112 3.2)."""
 _CALL: Final = re.compile(r"(?!TRACE |CONNECT )[A-Z]+ ((?:/[^/*]*(?:\*[^/*]*)?)*(?:/\*\*)?)")
 """An API answers TRACE with the token that was sent (RFC 9110 9.3.8); CONNECT has no path. One `*`
@@ -61,19 +58,16 @@ in a segment has one end there, so no path is tried in each of its divisions.
 """
 
 Take: TypeAlias = Callable[[httpx.Response], Awaitable[None]]
-Address: TypeAlias = IPv4Address | IPv6Address
-Network: TypeAlias = IPv4Network | IPv6Network
 
-_UNICAST: Final = ip_network("0.0.0.0/0"), ip_network("2000::/3")
-"""Every IPv4 address, and all public IPv6 addresses so far. Outside are IPv6 addresses that lead to
-IPv4 (RFC 4291, 6052, 7915).
+_NOT_UNICAST: Final = "224.0.0.0/4 ::/3 4000::/2 8000::/1"
+"""Multicast, and all that is no public IPv6 address so far, such as addresses that lead to IPv4
+(RFC 4291, 6052, 7915).
 """
-
-_UNREACHABLE_WORDS: Final = "168.63.129.16/32 192.0.0.0/24 2002::/16 2001::/32 3fff::/20"
-_UNREACHABLE: Final = tuple(map(ip_network, _UNREACHABLE_WORDS.split()))
+_OF_OTHERS: Final = "168.63.129.16/32 192.0.0.0/24 2002::/16 2001::/32 3fff::/20"
 """Not private for every Python: metadata of Azure (at a public address) and of Oracle, IPv4 inside
 of IPv6 (RFC 3056 and 4380), and addresses of documentation (RFC 9637).
 """
+_NOT_PUBLIC: Final = [*map(ip_network, f"{_NOT_UNICAST} {_OF_OTHERS}".split())]
 
 
 _CHECKED: Final = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -104,7 +98,7 @@ class Route:
     scope: str | Sequence[str] = ()
     own_token: bool = False
     auth: httpx.Auth | None = None
-    actor: Actor | None = None
+    actor: Callable[[Access], Coroutine[Any, Any, ActorToken]] | None = None
     headers: Sequence[str] = ()
     networks: Sequence[str] = ()
     verify: ssl.SSLContext | bool = True
@@ -119,7 +113,7 @@ class Route:
         is_private = bool(self.networks) or not travels_unencrypted(self.url)
         if fault_of_url(self.url, allow_insecure_http=is_private) or "?" in self.url:
             raise _invalid("url must begin with https, and have no user, query and fragment")
-        self.url, self.reachable = self.url.rstrip("/"), [*map(ip_network, self.networks)]
+        self.url, self._named = self.url.rstrip("/"), [*map(ip_network, self.networks)]
         below = f" {httpx.URL(self.url).path}"
         for call in (each for each in self.allow if f"{below}/" in f"{each.rstrip('/')}/"):
             raise _invalid(f"{call!r} repeats the path of url: leave out{below}")
@@ -127,6 +121,13 @@ class Route:
         more = {name.lower().encode() for name in self.headers}
         self.passed = _PASSED.union(more) - {b"content-length"}  # the body's length is our own
         self.allowed, self.approved = pattern_of(self.allow), pattern_of(self.approve)
+
+    def reaches(self, host: str) -> bool:
+        """Whether an IP address is in one of `networks` or, with https, public."""
+        address = ip_address(host)
+        is_public = address.is_global and not any(address in each for each in _NOT_PUBLIC)
+        is_named = any(address in each for each in self._named)
+        return is_named or (is_public and self.url.startswith("https:"))
 
 
 def pattern_of(calls: Sequence[str]) -> re.Pattern[str]:
@@ -149,11 +150,9 @@ def normalised(raw: bytes) -> str:
 
     The result is what is matched and what is sent.
     """
-    path = raw.decode("latin-1")
-    if not _PATH.fullmatch(path):
-        raise Refused(Code.BROKER_REQUEST, "the path is no path of RFC 3986")
-    path = _ESCAPE.sub(_unescaped, path)
-    if _DISGUISED.search(path):
+    text = raw.decode("latin-1")
+    path = _ESCAPE.sub(_unescaped, text)
+    if not _PATH.fullmatch(text) or _DISGUISED.search(path):
         raise Refused(Code.BROKER_REQUEST, "servers would read the path in different ways")
     ends = "/" if path.endswith(("/", "/.", "/..")) else ""
     return posixpath.normpath(path).rstrip("/") + ends or "/"
@@ -169,11 +168,10 @@ def query_of(raw: bytes) -> str:
 
     A token in it (RFC 6750 2.3) would compete with the one that is sent.
     """
-    if not _QUERY.fullmatch(raw):
-        raise Refused(Code.BROKER_REQUEST, "the query has a character that would not be sent")
-    query = raw.decode("ascii")
-    if "access_token" in dict(parse_qsl(query, keep_blank_values=True)):
-        raise Refused(Code.BROKER_REQUEST, "the query has a token")
+    query = raw.decode("latin-1")
+    has_token = "access_token" in dict(parse_qsl(query, keep_blank_values=True))
+    if has_token or not _QUERY.fullmatch(query):
+        raise Refused(Code.BROKER_REQUEST, "the query has a token, or what would not be sent")
     return query and f"?{query}"
 
 
@@ -183,18 +181,6 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     named = b",".join(text for name, text in lower if name == b"connection").lower().split(b",")
     never = _NEVER.union(name.strip() for name in named)
     return [pair for pair in lower if pair[0] not in never]
-
-
-def is_callable(address: Address, networks: Iterable[Network], *, encrypted: bool = True) -> bool:
-    """Whether an address is in a network that the route names or, `encrypted`, is public."""
-    address = getattr(address, "ipv4_mapped", None) or address
-    is_public = encrypted and address.is_global and not address.is_multicast
-    is_public = is_public and _is_in(_UNICAST, address) and not _is_in(_UNREACHABLE, address)
-    return is_public or _is_in(networks, address)
-
-
-def _is_in(networks: Iterable[Network], address: Address) -> bool:
-    return any(address in network for network in networks)
 
 
 class CheckedNetwork(httpcore.AnyIOBackend):
@@ -211,23 +197,18 @@ class CheckedNetwork(httpcore.AnyIOBackend):
         self, host: str, port: int, *options: Any, **named: Any
     ) -> httpcore.AsyncNetworkStream:
         """Raises Refused (broker.address) and httpcore.ConnectError."""
-        for address in await self._checked(host, port):
-            with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return await super().connect_tcp(address, port, *options, **named)
+        with suppress(OSError, UnicodeError):  # the name is not found
+            for address in await self._checked(host, port):
+                with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                    return await super().connect_tcp(address, port, *options, **named)
         raise httpcore.ConnectError("no address of the host accepts connections")
 
     async def _checked(self, host: str, port: int) -> Iterable[str]:
-        loop, route = asyncio.get_running_loop(), self._route
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError("the host name is not found") from error
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = dict.fromkeys(str(address[0]) for *_, address in found)
         for address in {*addresses} - {host}:  # unless the URL itself names it
-            encrypted = route.url.startswith("https:")
-            if not is_callable(ip_address(address), route.reachable, encrypted=encrypted):
-                explanation = f"{host} has an address that is not public, and the route names none"
-                raise Refused(Code.BROKER_ADDRESS, explanation)
+            if not self._route.reaches(address):
+                raise Refused(Code.BROKER_ADDRESS, f"{host} is neither public nor in networks")
         return addresses
 
 

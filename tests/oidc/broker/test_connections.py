@@ -3,13 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import Sequence
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fastapi_oidc.broker.route import is_callable
+from fastapi_oidc.broker import Route
 from tests.oidc.broker.apis import Api, says, serving
 from tests.oidc.broker.rig import rigged
 from tests.oidc.provider.certificates import Authority, listening_with_tls
@@ -25,20 +24,19 @@ NEVER = (
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
+PUBLIC = Route("https://calendar.test", allow=[], own_token=True)
+EVERYWHERE = Route("http://calendar.test", allow=[], own_token=True, networks=["0.0.0.0/0", "::/0"])
+
+
 @pytest.mark.parametrize("address", NEVER.split())
 def test_private_link_local_and_metadata_addresses_are_not_called(address: str) -> None:
-    assert not is_callable(ip_address(address), [])
-    assert is_callable(ip_address(address), [ip_network("0.0.0.0/0"), ip_network("::/0")])
+    assert (PUBLIC.reaches(address), EVERYWHERE.reaches(address)) == (False, True)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
 def test_public_addresses_are_called_only_with_encryption(address: str) -> None:
-    assert is_callable(ip_address(address), [])
-    assert not is_callable(ip_address(address), [], encrypted=False)
-
-
-def test_a_mapped_address_is_the_address_inside() -> None:
-    assert is_callable(ip_address("::ffff:10.0.0.1"), [ip_network("10.0.0.0/8")])
+    near = Route("http://calendar.test", allow=[], own_token=True, networks=["10.0.0.0/8"])
+    assert (PUBLIC.reaches(address), near.reaches(address)) == (True, False)
 
 
 class Names:
