@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -55,7 +54,7 @@ class Use(NamedTuple):
 
     def plus(self, other: Use) -> Use:
         """What both have cost."""
-        return Use(*map(add, self, other))
+        return Use(*map(sum, zip(self, other, strict=True)))
 
 
 class Approval(Frozen):
@@ -75,8 +74,9 @@ class Approval(Frozen):
     body: bytes = Field(repr=False)
     is_approved: bool = False
 
-    def __str__(self) -> str:
-        return f"{self.method} {self.route}{self.path}"
+    def facts(self) -> dict[str, str]:
+        """What its events have of it."""
+        return {"approval": self.id, "route": self.route, "method": self.method, "path": self.path}
 
     def approved(self) -> Approval:
         """The call after its person has approved it."""
@@ -234,10 +234,11 @@ class Accesses:
 
     def announce(self, name: EventName, access: Access, told: str, **call: Any) -> None:
         """Tell what happened with the access; `call` has the members of a call's event."""
-        call |= {"machine": access.machine, "access_id": access.id}
-        told, now = f"{access.machine}: {told}", self._clock.now()
+        facts = [f"{each} {value}" for each, value in call.items() if value and each != "code"]
+        told = f"{access.machine}: {', '.join([*facts, told])}"
+        call |= {"machine": access.machine, "access_id": access.id, "explanation": told}
         person = access.sub, access.session_id
-        self.party.announcer(AccessEvent(name, now, *person, explanation=told, **call))
+        self.party.announcer(AccessEvent(name, self._clock.now(), *person, **call))
 
     def _read(self, row: Row) -> Access | None:
         """The access in a row; None after its time, and for what another release has written."""
@@ -251,10 +252,9 @@ class Accesses:
 
         A browser's idle timeout does not end what it gave.
         """
-        serving = self.party.serving(found.session) if isinstance(found, Live) else None
-        if not isinstance(found, Live) or serving is None:
+        if not isinstance(found, Live) or not (party := self.party.serving(found.session)):
             raise Refused(Code.BROKER_SIGNED_OUT, "the session that gave the access has ended")
-        ends = absolute_end_of(found.session, serving.settings)
+        ends = absolute_end_of(found.session, party.settings)
         if self._clock.now() >= ends:
             raise Refused(Code.BROKER_EXPIRED, "the session that gave the access has expired")
         return found, ends

@@ -11,28 +11,24 @@ from os import PathLike, fspath
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from fastapi.responses import HTMLResponse
 
 from fastapi_oidc.broker.access import Access, Accesses, Approval, Limits, Refused, digest
 from fastapi_oidc.broker.guest import GuestApp
 from fastapi_oidc.broker.route import Api, Route
-from fastapi_oidc.broker.server import Owner, serving
+from fastapi_oidc.broker.server import serving
 from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.events import EventName
 from fastapi_oidc.grants.exchanges import require_exchange
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.model import OIDCSession
 from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.web.guards import form_of
 from fastapi_oidc.web.misuse import Awaited, require_kind
 from fastapi_oidc.web.pages import document
 from fastapi_oidc.web.runtime import CSRF_FIELD
 
-_NOBODY_APPROVES: Final = (
-    "Nobody can approve the calls of the broker's routes, because the application has no page for "
-    "it.\nAdd the line: app.include_router(broker.router)"
-)
+_NO_PAGE: Final = "Nobody can approve calls. Add the line: app.include_router(broker.router)"
 
 
 class Broker(Awaited):
@@ -59,7 +55,7 @@ class Broker(Awaited):
         for route in self.routes.values():
             require_kind("each of the routes of a Broker", route, Route)
             if route.approve:
-                oidc.runtime.engine.needed["broker_approval"] = _NOBODY_APPROVES
+                oidc.runtime.engine.needed["broker_approval"] = _NO_PAGE
             api = oidc.runtime.party.api(route.target)
             if route.actor is not None:
                 require_exchange(api)
@@ -130,7 +126,7 @@ class Broker(Awaited):
 
     @asynccontextmanager
     async def serve(
-        self, access: Access, path: str | PathLike[str], *, owner: Owner | None = None
+        self, access: Access, path: str | PathLike[str], *, owner: tuple[int, int] | None = None
     ) -> AsyncIterator[None]:
         """Serve the access on a unix socket within the block.
 
@@ -151,22 +147,18 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: i
     async def show(id: str, session: OIDCSession[Any] = recently) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
         csrf = f'<input type="hidden" name="{CSRF_FIELD}" value="{oidc.csrf_token(session)}">'
-        buttons = (
-            '<form method="post"><button name="decision" value="approve">Approve</button> '
-            f'<button name="decision" value="refuse">Refuse</button>{csrf}</form>'
+        form = (
+            f'<form method="post">{csrf}<button formaction="?approve=true">Approve</button> '
+            '<button formaction="?approve=false">Refuse</button></form>'
         )
-        return document("Approve a call", _shown(access, asked) + buttons)
+        return document("Approve a call", _shown(access, asked) + form)
 
     @router.post("/approvals/{id}", dependencies=[Depends(oidc.require_csrf)])
-    async def decide(
-        request: Request, id: str, session: OIDCSession[Any] = recently
-    ) -> HTMLResponse:
+    async def decide(id: str, approve: bool, session: OIDCSession[Any] = recently) -> HTMLResponse:
         access, asked = await accesses.asked(session, id)
-        after = [asked.approved()] if (await form_of(request)).get("decision") == "approve" else []
+        after, told = ([asked.approved()], "approved") if approve else ([], "refused")
         await accesses.change(access, lambda found: found.decided(asked, *after))
-        told = "approved" if after else "refused"
-        call = asked.model_dump(include={"route", "method", "path"}) | {"approval": id}
-        accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, f"{asked} {told}", **call)
+        accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told, **asked.facts())
         return document(told.capitalize(), "<p>You can close this page.</p>")
 
     return router

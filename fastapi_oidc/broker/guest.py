@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from operator import neg
 from typing import Any, Final, TypeAlias
 
 import httpx
@@ -36,14 +35,11 @@ for which a call goes on after another process has withdrawn the access or ended
 waits after its person has approved it.
 """
 
-STORE_SECONDS: Final = 5.0
-"""Seconds after which a store that does not respond ends the calls under way."""
+SILENT_SECONDS: Final = 5.0
+"""Seconds for which a call waits for the store, or for a guest to read its refusal."""
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds for a connection to an address."""
-
-REFUSAL_SECONDS: Final = 5.0
-"""Seconds for which a guest can leave a refusal unread."""
 
 SMALL_BODY: Final = 64 * 1024
 """Bytes up to which a body is read before it is sent, so that it can be sent again with a nonce."""
@@ -114,8 +110,7 @@ class Call:
         body: Any = (self._counted("sent", part, most) async for part in self._request.stream())
         if "transfer-encoding" not in given:  # else chunks override a length (RFC 9112 6.3)
             length = int(given.get("content-length", 0))
-            if length > most:
-                raise _too_large(most)
+            _require_at_most(most, length)
             if length > SMALL_BODY:
                 headers.append((b"content-length", str(length).encode()))
             else:
@@ -148,13 +143,12 @@ class Call:
         headers = {"Cache-Control": "no-store", "Connection": "close"}  # a body may be unread
         status = self.told["status"] = int(error.status)
         answer = PlainTextResponse(f"{error.code}: {error.public_text}\n", status, headers)
-        with suppress(OSError), move_on_after(REFUSAL_SECONDS):
+        with suppress(OSError), move_on_after(SILENT_SECONDS):
             await answer(self._request.scope, self._request.receive, self._send)
 
     def _counted(self, what: str, part: bytes, most: int) -> bytes:
         self.told[what] += len(part)
-        if self.told[what] > most:
-            raise _too_large(most)
+        _require_at_most(most, self.told[what])
         return part
 
 
@@ -173,14 +167,12 @@ class GuestApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. An answer that has begun and cannot go on stays without its end."""
-        if scope["type"] != "http":
-            return
-        call, limits = Call(scope, receive, send, self._limits.seconds), self._limits
+        call = Call(scope, receive, send, self._limits.seconds)
+        self._open.add(call)
+        self._watch.start(None, self._watch_calls)
         try:
-            if len(self._open) >= limits.concurrent:
-                raise Refused(Code.BROKER_BUSY, f"{limits.concurrent} calls are under way")
-            self._open.add(call)
-            self._watch.start(None, self._watch_calls)
+            if len(self._open) > self._limits.concurrent:
+                raise Refused(Code.BROKER_BUSY, f"{self._limits.concurrent} calls are under way")
             with call.bound:
                 await self._pass_on(call)
             if call.bound.cancelled_caught:
@@ -195,7 +187,6 @@ class GuestApp:
         finally:
             self._open.discard(call)
             self._record(call)
-            self._watch.start(None, self._watch_calls)  # the one before may have failed
 
     def cut(self, because: SessionError) -> None:
         """End all calls under way."""
@@ -238,13 +229,11 @@ class GuestApp:
     async def _approved(self, call: Call, request: httpx.Request) -> None:
         """Return when the person has approved the request; raises Refused."""
         accesses, access, id = self._accesses, self._access, self._access.new_id()
-        what = {name: call.told[name] for name in ("route", "method", "path")}
         headers, body = tuple(request.headers.multi_items()), request.content
-        asked = Approval(id=id, url=str(request.url), headers=headers, body=body, **what)
+        asked = Approval(id=id, url=str(request.url), headers=headers, body=body, **call.told)
         try:
             await accesses.change(access, lambda found: found.settled(id, asked))
-            told, name = f"{asked} waits", EventName.ACCESS_APPROVAL_ASKED
-            accesses.announce(name, access, told, approval=id, **what)
+            accesses.announce(EventName.ACCESS_APPROVAL_ASKED, access, "waits", **asked.facts())
             while asked in (found := (await self._judge())[0]).waiting:  # noqa: ASYNC110 - others
                 await asyncio.sleep(POLL_SECONDS)
             if asked.approved() not in found.waiting:
@@ -263,45 +252,45 @@ class GuestApp:
         # must not fail: only the session is judged here.
         holder = Detached(party, self._access.copy_of_session(), may_be_idle=True)
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
-        token = await self._accesses.grants.token(live.id, holder, target, needed, acting)
+        api.token = await self._accesses.grants.token(live.id, holder, target, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
-        api.token = token
-        return token
+        return api.token
 
     def _record(self, call: Call) -> None:
         """Count what the call has cost, and tell what it was."""
-        code = call.error.code if call.error else None
-        facts = call.told | {"seconds": time.perf_counter() - call.began}
+        seconds, code = time.perf_counter() - call.began, call.error.code if call.error else None
+        facts = call.told | {"seconds": seconds, "code": code}
         self._cost = self._cost.plus(Use(1, facts["sent"], facts["received"]))
-        told = ", ".join(f"{name} {value}" for name, value in facts.items() if value != "")
-        self._accesses.announce(EventName.ACCESS_CALLED, self._access, told, code=code, **facts)
+        self._accesses.announce(EventName.ACCESS_CALLED, self._access, "called", **facts)
 
     async def _store_cost(self) -> None:
         """Store the costs that are not stored, which count here until then; raises SessionError."""
         async with self._recording:  # the watch and the end of the app would count calls twice
             if (cost := self._cost).calls:
                 await self._accesses.change(self._access, lambda found: found.costing(cost))
-                self._cost = self._cost.plus(Use(*map(neg, cost)))
+                self._cost = Use(*(now - then for now, then in zip(self._cost, cost, strict=True)))
 
     async def _watch_calls(self) -> None:
-        """Judge the access while calls are under way, and store what they cost."""
-        error = SessionError(Code.SESSION_STORE_UNAVAILABLE, "the access is not known to last")
-        try:
-            while self._open or self._cost.calls:
-                await asyncio.sleep(POLL_SECONDS)
-                async with asyncio.timeout(STORE_SECONDS):
+        """Judge the access while calls are under way, and store what they cost.
+
+        A look that fails cuts them, and the next one follows until the costs are stored.
+        """
+        while self._open or self._cost.calls:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                async with asyncio.timeout(SILENT_SECONDS):
                     await self._store_cost()
                     await self._judge()
-                for call in (each for each in [*self._open] if each.has_left()):
-                    call.cut(Refused(Code.BROKER_REQUEST, "the guest has left"))
-        except SessionError as failed:
-            error = failed
-        finally:  # whatever has ended the watch, no call goes on without it
-            self.cut(error)
+            except Exception as error:  # whatever it is, the access is not known to last
+                unknown = SessionError(Code.SESSION_STORE_UNAVAILABLE, type(error).__name__)
+                self.cut(error if isinstance(error, SessionError) else unknown)
+            for call in (each for each in self._open if each.has_left()):
+                call.cut(Refused(Code.BROKER_REQUEST, "the guest has left"))
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(Code.BROKER_TOO_LARGE, f"more than {most} bytes")
+def _require_at_most(most: int, size: int) -> None:
+    if size > most:
+        raise Refused(Code.BROKER_TOO_LARGE, f"more than {most} bytes")
 
 
 def _as_refusal(error: Exception) -> OIDCError:

@@ -93,8 +93,9 @@ class Page(HTMLParser):
             self.forms[-1].buttons[label] = {}
 
     def _add_form(self, button: Attributes, label: str) -> None:
-        """A button that sends the form of another place to an address of its own."""
-        of = next(form for form in self.forms if form.id == button.get("form"))
+        """A button that sends its form, or that of another place, to an address of its own."""
+        here = reversed(self.forms)
+        of = next(form for form in here if form.id == button.get("form", form.id))
         form = Form(button.get("formaction") or "", "", {**of.fields})
         form.buttons[label] = {button.get("name") or "": button.get("value") or ""}
         self.forms.append(form)

@@ -46,15 +46,13 @@ async def asked(rig: Rig, number: int = 1) -> Approval:
     return (await rig.broker.check(rig.access)).waiting[-1]
 
 
-def form(page: httpx.Response, decision: str = "approve") -> dict[str, str]:
-    """The fields of the page's form."""
+async def pressed(
+    browser: httpx.AsyncClient, id: str, page: httpx.Response, label: str = "Approve", **more: str
+) -> int:
+    """The status of what the page's button sends for the call of this id."""
+    [query] = re.findall(rf'<button formaction="([^"]+)">{label}<', page.text)
     fields = dict(re.findall(r'name="(\w+)" value="([^"]+)"', page.text))
-    return fields | {"decision": decision}
-
-
-async def decided(rig: Rig, id: str, page: httpx.Response, decision: str = "approve") -> int:
-    """The status of what the page's button sends."""
-    return (await rig.browser.post(f"/approvals/{id}", data=form(page, decision))).status_code
+    return (await browser.post(f"/approvals/{id}{query}", data=fields | more)).status_code
 
 
 async def test_an_approved_call_is_sent_once_and_byte_for_byte() -> None:
@@ -62,17 +60,17 @@ async def test_an_approved_call_is_sent_once_and_byte_for_byte() -> None:
         assert not rig.api.received
         page = await rig.browser.get(f"/approvals/{approval.id}")
         for wrong in ("none", approval.id[:-1], approval.id + "x", approval.id[:65] + "x" * 16):
-            assert await decided(rig, wrong, page) == 403
-        assert await decided(rig, approval.id, page) == 200
+            assert await pressed(rig.browser, wrong, page) == 403
+        assert await pressed(rig.browser, approval.id, page) == 200
         assert (await call).status_code == 200
         [request] = rig.api.received
         assert (request.method, request.target, request.body) == ("POST", "/events?a=1", BODY)
         assert request.header("content-type") == "application/json"
-        for decision in ("approve", "refuse"):
-            assert await decided(rig, approval.id, page, decision) == 403
+        for label in ("Approve", "Refuse"):
+            assert await pressed(rig.browser, approval.id, page, label) == 403
         again = posted(rig)
         other = await asked(rig, 2)
-        assert await decided(rig, approval.id, page) == 403
+        assert await pressed(rig.browser, approval.id, page) == 403
         assert (await rig.broker.check(rig.access)).waiting == (other,), "the same, with another id"
         assert (other.id != approval.id, other.body, len(rig.api.received)) == (True, BODY, 1)
         again.cancel()
@@ -106,11 +104,11 @@ async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> Non
 
         async def found_and_refused(session: Any, id: str) -> Any:
             result, accesses.asked = await found(session, id), found  # type: ignore[method-assign]
-            assert await decided(rig, id, page, "refuse") == 200
+            assert await pressed(rig.browser, id, page, "Refuse") == 200
             return result
 
         accesses.asked = found_and_refused  # type: ignore[method-assign]
-        assert await decided(rig, approval.id, page) == 403
+        assert await pressed(rig.browser, approval.id, page) == 403
         answer = await call
         assert (answer.status_code, answer.text[:20]) == (403, "broker.not_approved:")
         assert not rig.api.received
@@ -118,7 +116,8 @@ async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> Non
 
 async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
     async with rigged(approve=["POST /events"], limits=Limits(seconds=0.2)) as rig:
-        assert (await rig.guest.call("POST")).status_code == 504
+        answer = await rig.guest.call("POST")
+        assert (answer.status_code, answer.text[:15]) == (504, "broker.timeout:")
         assert not (await rig.broker.check(rig.access)).waiting
         assert not rig.api.received
         assert (await rig.guest.get()).status_code == 200, "this one is not listed"
@@ -130,9 +129,9 @@ async def test_an_old_authentication_is_stepped_up_first() -> None:
         rig.world.time.advance(400)
         page = await rig.browser.get(f"/approvals/{approval.id}")
         assert (page.status_code, "step_up" in page.text) == (401, True)
-        assert await decided(rig, approval.id, earlier) == 401
+        assert await pressed(rig.browser, approval.id, earlier) == 401
         page = await sign_in(rig.browser, f"/approvals/{approval.id}", user="alice")
-        await rig.browser.post(f"/approvals/{approval.id}", data=form(page))
+        assert await pressed(rig.browser, approval.id, page) == 200
         assert (await call).status_code == 200
         assert [request.body for request in rig.api.received] == [BODY]
 
@@ -141,11 +140,11 @@ async def test_nobody_else_can_see_or_decide() -> None:
     async with waiting() as (rig, approval, _):
         other = await rig.world.signed_in("bob")
         assert (await other.get(f"/approvals/{approval.id}")).status_code == 403
-        url, page = f"/approvals/{approval.id}", await rig.browser.get(f"/approvals/{approval.id}")
-        forged = await rig.browser.post(url, data=form(page) | {"csrf_token": "forged"})
-        assert forged.status_code == 403
-        assert (await rig.world.browser().post(url, data=form(page))).status_code == 401
-        assert await rig.guest.asks(url, method="POST") == "403"
+        page = await rig.browser.get(f"/approvals/{approval.id}")
+        assert await pressed(rig.browser, approval.id, page, csrf_token="forged") == 403
+        assert await pressed(rig.world.browser(), approval.id, page) == 401
+        assert await pressed(other, approval.id, page) == 403
+        assert await rig.guest.asks(f"/approvals/{approval.id}", method="POST") == "403"
         assert (await rig.broker.check(rig.access)).waiting == (approval,)
 
 
@@ -188,7 +187,7 @@ async def test_a_session_that_ends_after_the_decision_sends_nothing(
             return judged
 
         monkeypatch.setattr(accesses, "judge", judges_and_ends)
-        assert await decided(rig, approval.id, page) == 200
+        assert await pressed(rig.browser, approval.id, page) == 200
         assert (await call).text.startswith("broker.signed_out")
         assert [request.method for request in rig.api.received] == ["GET"]
 

@@ -20,14 +20,13 @@ from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
 from fastapi_oidc.broker import Access, Approval, Broker, Route
 from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
 from tests.oidc.broker.apis import Answer, Api, Received, says, serving
-from tests.oidc.broker.guests import NAME, Guest
+from tests.oidc.broker.guests import NAME, PATIENCE, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
-from tests.oidc.broker.test_approvals import form
+from tests.oidc.broker.test_approvals import pressed
 from tests.oidc.world import BASE_URL, application
 from tests.redis_server import redis_url as redis_url
 
-PATIENCE = 60
 GUESTS, CALLS = 50, 4
 
 
@@ -166,21 +165,9 @@ async def served(plane: Plane, tmp_path: Path) -> AsyncIterator[Served]:
 End = Callable[[Served], Awaitable[object]]
 
 
-async def withdrawn(served: Served) -> None:
-    await served.plane.broker.withdraw(served.access)
-
-
 async def signed_out(served: Served) -> None:
     home = await served.browser.post("/auth/logout")
     assert home.json() == {"is_authenticated": False}
-
-
-async def revoked(served: Served) -> None:
-    await served.plane.oidc.revoke(sub="alice")
-
-
-async def logged_out_at_the_provider(served: Served) -> None:
-    await served.plane.op.log_out("alice")
 
 
 async def expired(served: Served) -> None:
@@ -188,10 +175,10 @@ async def expired(served: Served) -> None:
 
 
 ENDS: dict[str, tuple[End, str]] = {
-    "withdrawal": (withdrawn, "broker.withdrawn"),
+    "withdrawal": (lambda each: each.plane.broker.withdraw(each.access), "broker.withdrawn"),
     "sign-out": (signed_out, "broker.signed_out"),
-    "oidc.revoke": (revoked, "broker.signed_out"),
-    "the provider's logout token": (logged_out_at_the_provider, "broker.signed_out"),
+    "oidc.revoke": (lambda each: each.plane.oidc.revoke(sub="alice"), "broker.signed_out"),
+    "the provider's logout": (lambda each: each.plane.op.log_out("alice"), "broker.signed_out"),
     "its time": (expired, "broker.expired"),
 }
 
@@ -213,9 +200,8 @@ async def waiting(
 
 async def approve(served: Served, asked: Approval, page: httpx.Response | None = None) -> int:
     """The status of what the page's button sends."""
-    url = f"/approvals/{asked.id}"
-    data = form(page or await served.browser.get(url))
-    return (await served.browser.post(url, data=data)).status_code
+    page = page or await served.browser.get(f"/approvals/{asked.id}")
+    return await pressed(served.browser, asked.id, page) if page.is_success else page.status_code
 
 
 @pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())

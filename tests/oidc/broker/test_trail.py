@@ -65,7 +65,6 @@ async def test_what_guests_and_apis_do_wrong_is_in_no_other_log(
     async with rigged() as rig:
         await rig.guest.writes(b"GET\r\n\r\n")
         await rig.guest.asks("/events", "Upgrade: websocket", "Connection: upgrade")
-        await rig.broker.app(rig.access)({"type": "websocket"}, None, None)  # type: ignore[arg-type]
         rig.api.answer = Stream()
         async with streaming(rig.guest) as parts:
             await rig.broker.withdraw(rig.access)

@@ -8,7 +8,7 @@ import pytest
 
 from fastapi_oidc import Code, SessionError
 from fastapi_oidc.broker import Access, Limits, Refused, Use
-from fastapi_oidc.broker.guest import POLL_SECONDS, REFUSAL_SECONDS, STORE_SECONDS, Call, GuestApp
+from fastapi_oidc.broker.guest import POLL_SECONDS, SILENT_SECONDS, Call, GuestApp
 from tests.oidc.virtual_time import VirtualTimeLoop
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -95,7 +95,7 @@ def test_a_call_does_not_go_on_when_its_access_is_not_known_to_last(
 def test_a_store_that_never_responds_cuts_a_call_within_the_bound(run: Run) -> None:
     store = Store()
     store.judge = _never  # type: ignore[method-assign]
-    assert run(store.app(100).call()) <= POLL_SECONDS + STORE_SECONDS
+    assert run(store.app(100).call()) <= POLL_SECONDS + SILENT_SECONDS
 
 
 def test_calls_that_follow_one_another_are_watched_and_recorded_together(run: Run) -> None:
@@ -139,4 +139,4 @@ def test_what_a_call_has_cost_is_stored_also_after_its_watch_has_failed(run: Run
 
 
 def test_a_refusal_that_is_not_read_ends(run: Run) -> None:
-    assert run(Store().app(9, concurrent=0).call(send=_never)) == REFUSAL_SECONDS
+    assert run(Store().app(9, concurrent=0).call(send=_never)) == SILENT_SECONDS
