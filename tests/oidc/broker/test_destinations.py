@@ -9,19 +9,10 @@ from tests.oidc.broker.guests import NAME
 from tests.oidc.broker.rig import rigged
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["other.internal", "169.254.169.254", "127.0.0.1:{port}", "calendar.internal.evil.test", ""],
-)
-async def test_a_host_selects_a_route_and_is_no_destination(host: str) -> None:
+async def test_a_host_selects_a_route_and_is_no_destination_also_of_a_request_for_a_proxy() -> None:
     async with serving(Api()) as evil, rigged() as rig:
-        answer = await rig.guest.get(headers={"Host": host.format(port=evil.port)})
-        assert (answer.status_code, evil.connections) == (404, 0)
-        assert not rig.api.received
-
-
-async def test_a_request_for_a_proxy_names_a_route_too_and_opens_no_tunnel() -> None:
-    async with serving(Api()) as evil, rigged() as rig:
+        for host in ("169.254.169.254", f"127.0.0.1:{evil.port}", "calendar.internal.test", ""):
+            assert (await rig.guest.get(headers={"Host": host})).status_code == 404
         for host in (NAME, "Calendar.INTERNAL", "calendar.internal:8080"):
             assert await rig.guest.asks(f"http://{host}/events") == "200"
             assert (await rig.guest.get(headers={"Host": host})).status_code == 200
@@ -37,14 +28,9 @@ async def test_a_request_for_a_proxy_names_a_route_too_and_opens_no_tunnel() -> 
 @pytest.mark.parametrize(
     ("target", "status"),
     [
-        ("/events", "200"),
-        ("/%65vents", "200"),
-        ("/x/../events", "200"),
-        ("/secrets", "403"),
-        ("/events/../secrets", "403"),
+        ("/x/../%65vents", "200"),
         ("/files/%2e%2e/secrets", "403"),
         ("/files/..%2fsecrets", "400"),
-        ("//evil.test/events", "400"),
         ("@evil.test/events", "400"),
         ("/events?access_token=mine", "400"),
     ],
@@ -54,13 +40,6 @@ async def test_paths_are_matched_as_they_are_sent(target: str, status: str) -> N
         assert await rig.guest.asks(target) == status
         sent = [request.target for request in rig.api.received]
         assert sent == (["/events"] if status == "200" else [])
-
-
-async def test_a_method_is_part_of_what_is_allowed() -> None:
-    async with rigged() as rig:
-        for method in ("DELETE", "HEAD", "OPTIONS", "TRACE", "get"):
-            assert await rig.guest.asks("/events", method=method) == "403"
-        assert not rig.api.received
 
 
 async def test_no_redirect_is_followed() -> None:

@@ -22,11 +22,6 @@ ENDS: dict[str, tuple[End, str]] = {
     "withdrawal": (lambda rig: rig.broker.withdraw(rig.access), "broker.withdrawn"),
     "sign-out": (lambda rig: rig.browser.post("/auth/logout"), "broker.signed_out"),
     "a revoked user": (lambda rig: rig.world.oidc.revoke(sub="alice"), "broker.signed_out"),
-    "a revoked session": (
-        lambda rig: rig.world.oidc.revoke(session_id=rig.session.id),
-        "broker.signed_out",
-    ),
-    "the provider's logout": (lambda rig: rig.world.op.log_out("alice"), "broker.signed_out"),
     "its time": (expired, "broker.expired"),
 }
 END = pytest.mark.parametrize(("end", "code"), ENDS.values(), ids=ENDS.keys())

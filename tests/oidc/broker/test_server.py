@@ -135,7 +135,6 @@ async def test_connections_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
         b"\x16\x03\x01\x02\x00",
         b"GET\r\n\r\n",
         b"GET /events HTTP/1.1",
-        b"GET /events HTTP/1.1\r\nHost : x\r\n\r\n",
         b"GET /events HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
         b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n",
     ],
