@@ -25,6 +25,7 @@ MONITOR: Final = {
     "boot pause resume action drive network_interface snapshot": "monitor.client.{}",
     "shutdown terminate close": "monitor.stop()",
     "console stdout output": "monitor.serial",
+    "copy_in link_in inside root": "JailedMonitor has it, and this monitor sees the host's files",
 }
 GUEST: Final = {
     "exec execute popen Popen call check_call shell": "guest.run([...]), or guest.start([...])",

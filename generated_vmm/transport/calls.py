@@ -58,6 +58,10 @@ NOTES = {
     "not supported after starting": "this comes before the start, and a microVM starts once: start "
     "a new monitor for another",
     "not supported before starting": "call action('InstanceStart') or boot(...) before",
+    "Invalid magic value": "is the memory in snapshot_path, and the state in mem_backend?",
+    "Empty PATCH request": "None is not sent: pass what changes",
+    "Amount of pages requested": "amount_mib is in MiB, and less than mem_size_mib",
+    "does not correspond to any existing network": "pass ids of network_interface(id), set before",
     "PCI is not enabled": "set devices before the start, or start the monitor with enable_pci",
 }
 """What a caller can do, by the words of the monitor. `{}` stands for the paths of the call."""
@@ -179,8 +183,8 @@ class CallSettings:
     def value_of(self, operation: Operation[Answer], answer: HttpAnswer) -> Answer:
         """The value in a response; raises VmmApiError and VmmProtocolError."""
         if DEPRECATED in answer.headers:
-            what = f"{operation}: the monitor says that this call uses something deprecated"
-            warn_caller(what, VmmDeprecationWarning)
+            what = "the monitor says that this call uses something deprecated: docs/vmm/errors.md"
+            warn_caller(f"{operation}: {what} has its successor", VmmDeprecationWarning)
         if not 200 <= answer.status_code < 300:
             fault = fault_message_in(answer.content)
             error = VmmApiError(answer.status_code, fault, operation)

@@ -139,6 +139,15 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
         lambda vm: (vm.boot(sys.executable), vm.boot(sys.executable)),
         "this comes before the start, and a microVM starts once: start a new monitor for another",
     ),
+    (lambda vm: unchecked(vm.machine_config.update)(), "None is not sent: pass what changes"),
+    (
+        lambda vm: vm.balloon.set(amount_mib=1 << 20, deflate_on_oom=True),
+        "amount_mib is in MiB, and less than mem_size_mib",
+    ),
+    (
+        lambda vm: vm.mmds.config.set(network_interfaces=["tap0"], version="V2"),
+        "pass ids of network_interface(id), set before",
+    ),
     (lambda vm: vm.pause(), "call action('InstanceStart') or boot(...) before"),
     (
         lambda vm: vm.action("InstanceStart"),

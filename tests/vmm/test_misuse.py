@@ -24,6 +24,7 @@ from generated_vmm.guest import (
 from generated_vmm.machines import AsyncMachine, AsyncMachines, Definition, Machine, Machines
 from generated_vmm.machines.options import Options
 from generated_vmm.misuse import Raw
+from generated_vmm.process import MonitorError
 from generated_vmm.testing import SimulatedMonitor
 
 TELLERS: dict[str, tuple[Any, Any]] = {
@@ -80,6 +81,12 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(Output)("stdout", b"").strip(), AttributeError, r"its data\.strip"),
     (lambda: any_of(CompletedProgram)([], 1, b"", b"").status, AttributeError, "its returncode"),
     (lambda: [*any_of(CompletedProgram)([], 1, b"", b"")], TypeError, "its stdout and stderr"),
+    (
+        lambda: vm().drive("a").get(),
+        AttributeError,
+        r"no member 'get': vm\.vm_config\.get\(\) has ",
+    ),
+    (lambda: any_of(Monitor)().usage(), MonitorError, "the monitor has not been started"),
     (lambda: guest().path("/a\0b"), ValueError, "has a NUL character"),
     (lambda: guest().start(["cat"], stdin=b"a"), ValueError, r"it must be True, and write\(data\)"),
     (lambda: guest().run(["a"], limits={"memory": 1}), ValidationError, "Extra inputs"),

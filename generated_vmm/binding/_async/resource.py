@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from generated_vmm.misuse import Told
 from generated_vmm.operation import Answer, Operation
@@ -40,6 +41,7 @@ class AsyncResource(Told):
     __slots__ = ("_ids", "_sender")
     _sender: AsyncSender
     _ids: tuple[str, ...]
+    _elsewhere: ClassVar[Mapping[str, str]] = {"get show": "vm.vm_config.get() has all devices"}
 
     def __init__(self, sender: AsyncSender, *ids: str) -> None:
         object.__setattr__(self, "_sender", sender)

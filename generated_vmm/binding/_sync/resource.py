@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from generated_vmm.misuse import Told
 from generated_vmm.operation import Answer, Operation
@@ -41,6 +42,7 @@ class Resource(Told):
     __slots__ = ("_ids", "_sender")
     _sender: Sender
     _ids: tuple[str, ...]
+    _elsewhere: ClassVar[Mapping[str, str]] = {"get show": "vm.vm_config.get() has all devices"}
 
     def __init__(self, sender: Sender, *ids: str) -> None:
         object.__setattr__(self, "_sender", sender)

@@ -27,7 +27,6 @@ UNREAD = (
     "{}, {!r}, stands still until its output is read: read it, or start a server as "
     "['sh', '-c', 'exec server >/var/log/server 2>&1']"
 )
-NO_INPUT = ", unless it is started with stdin=True"
 INPUT_IS_OPEN = "; its input is open: close_input() ends it, or use communicate(input)"
 
 
@@ -51,7 +50,7 @@ class AsyncProgram(Told):
         self, link: AsyncLink, id: str, args: list[str], state: models.ProgramState, offset: int
     ) -> None:
         self._link, self._state, self._reads = link, state, 0
-        self._first, self._had_input = offset, state.takes_input
+        self._first = offset
         self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
 
     def __repr__(self) -> str:
@@ -129,9 +128,7 @@ class AsyncProgram(Told):
         while rest:
             _, rest = await self._exchange(LONGEST_WAIT, rest)
             if rest and not self._state.takes_input:
-                raise BrokenPipeError(
-                    f"{self!r} reads no more input{NO_INPUT * (not self._had_input)}"
-                )
+                raise BrokenPipeError(f"{self!r} reads no input, or none without stdin=True")
 
     async def close_input(self) -> None:
         """Ends the program's input, after all that was written; a terminal gets ^D.

@@ -335,7 +335,8 @@ class AsyncMonitor(Context, Told):
 
     def usage(self) -> Usage:
         """The process's use of the host. Raises `MonitorExited` if it has ended."""
-        found = usage_of(self._owner.pid) if self._owner.is_running else None
+        pid = self.pid
+        found = usage_of(pid) if self._owner.is_running else None
         if found is None or not self._owner.is_running:
             raise self._owner.exited()
         return found

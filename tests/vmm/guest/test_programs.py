@@ -187,9 +187,9 @@ def test_input_is_written_bit_by_bit_and_closed(guest: Guest) -> None:
     assert first_lines(items, 1) == ["two"]
     program.close_input()
     assert program.wait(10) == 0
-    with pytest.raises(BrokenPipeError, match=r"reads no more input$"):
+    with pytest.raises(BrokenPipeError, match="reads no input"):
         program.write(b"three\n")
-    with pytest.raises(BrokenPipeError, match="no more input, unless it is started with stdin=Tr"):
+    with pytest.raises(BrokenPipeError, match="no input, or none without stdin=True"):
         guest.start(["cat"]).write(b"one\n")
 
 
@@ -197,7 +197,7 @@ def test_input_is_written_bit_by_bit_and_closed(guest: Guest) -> None:
 def test_input_that_nobody_reads_is_not_taken(guest: Guest, size: int) -> None:
     program = guest.start(["sh", "-c", "exec <&-; echo ready; sleep 60"], stdin=True)
     first_lines(iter(program.output()), 1)
-    with pytest.raises(BrokenPipeError, match="reads no more input"):
+    with pytest.raises(BrokenPipeError, match="reads no input"):
         program.write(b"x" * size)
     (state,) = guest.programs()
     assert (state.input_bytes, state.takes_input) == (0, False)
