@@ -129,14 +129,13 @@ class Assembly:
             store=store or MemoryStore(clock=clock, evicts=True),
             proofs=store or MemoryStore(clock=clock),
             network=Network(options.get("transport")),
-            endings=Endings(clock),
+            endings=Endings(clock, are_recorded=store is not None),
             last_steps=LastSteps(),
             refreshes=Refreshes(clock),
             grants=Grants(clock),
             code_exchanges=CodeExchanges(clock),
             sign_outs=SingleFlight(),
             announcer=_announcer(clock, options.get("on_event")),
-            records_endings=store is not None,
             patience=max(map(longest_login, settings), default=PATIENCE),
             render_page=options.get("render_page"),
             load_request_data=load_request_data,
@@ -212,7 +211,6 @@ class Assembly:
             announcer=announcer,
             endings=engine.endings,
             in_store=self._in_store,
-            records_endings=engine.records_endings,
         )
 
     def _transactions(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.errors import SessionError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.events import Announcer, EventName
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.cells import MARGIN, Cells
@@ -49,14 +49,23 @@ class Endings:
     """The ends of sessions that this process knows, and that the store may not have yet.
 
     All registrations of an instance share them, so that a registration can be forgotten at any
-    time.
+    time. `are_recorded`: the application has configured a store, so the provider may end sessions.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, *, are_recorded: bool) -> None:
+        self._clock, self.are_recorded = clock, are_recorded
         self.here: dict[str, Row] = {}
         """The rows of sessions that this process has ended, which the store may not have yet."""
         self._announced: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_ANNOUNCED)
+
+    def require(self) -> None:
+        """Raise ConfigurationError (configuration.store_missing) without a store."""
+        if not self.are_recorded:
+            raise ConfigurationError(
+                Code.CONFIGURATION_STORE_MISSING,
+                "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
+                'a back_channel_logout_store: "memory", or a store that all processes share',
+            )
 
     def end_here(self, id: str, reason: EndReason, *, keeps_grant: bool = False) -> None:
         """End the session in this process. `end` must follow."""
@@ -82,9 +91,8 @@ class Endings:
             ending.tried.set()
 
         try:
-            seen = await cells.insist(
-                row_key(id), ending.end, until=ends, on_failure=announce_failure
-            )
+            move = partial(cells.move, row_key(id), ending.end)
+            seen = await cells.insist(move, None, ends, announce_failure)
         except asyncio.CancelledError:
             announcer.announce(EventName.SESSION_REMOVAL_GIVEN_UP, session_id=id)
             raise

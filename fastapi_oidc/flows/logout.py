@@ -23,7 +23,6 @@ from fastapi_oidc.flows.revocation import (
     revoke_key,
     revoke_tokens,
 )
-from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.protocol.id_token import (
     LogoutToken,
     accept_logout_token,
@@ -151,7 +150,7 @@ async def accept_back_channel_logout(
 
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
-    require_endings(party.sessions.records_endings)
+    party.sessions.endings.require()
     token = await _accept_token(party, form)
     await _revoke(party, token)
     name = EventName.BACK_CHANNEL_LOGOUT_ACCEPTED

@@ -76,10 +76,10 @@ class _Run:
     answer: TokenAnswer | None = None
     is_new: bool = False
     is_made: bool = False
-    require_running: Callable[[], None] = field(init=False)
+    closing: asyncio.Event = field(init=False)
 
     def __post_init__(self) -> None:
-        self.require_running = self.party.refreshes.ticket()
+        self.closing = self.party.refreshes.closing()
 
     @property
     def is_for_one_caller(self) -> bool:
@@ -222,7 +222,8 @@ async def _take_turn(run: _Run) -> Outcome:
     patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
     while True:
         async with party.refreshing.here():
-            run.require_running()
+            if run.closing.is_set():
+                raise ShuttingDown
             run.started.set()
             row = await turn.take()
             if turn.owns(row):
@@ -313,7 +314,7 @@ async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
 
 def _advise_on_refusal(run: _Run, error: OIDCError) -> None:
     """Log what processes without a store cannot know: another one may have used the token."""
-    if isinstance(error, RefusedGrant) and not run.party.sessions.records_endings:
+    if isinstance(error, RefusedGrant) and not run.party.sessions.endings.are_recorded:
         run.party.announcer.advise(
             "back_channel_logout_store",
             "the provider refused a refresh token. If the application has several processes, "

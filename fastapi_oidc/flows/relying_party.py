@@ -69,17 +69,11 @@ class Refreshes:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
         self.tasks: SingleFlight[str, Outcome] = SingleFlight()
-        self._is_open = PerLoop(lambda: [True])
+        self._closing = PerLoop(asyncio.Event)
 
-    def ticket(self) -> Callable[[], None]:
-        """A check for one refresh: it raises ShuttingDown once a shutdown has begun."""
-        gate = self._is_open.here()
-
-        def check() -> None:
-            if not gate[0]:
-                raise ShuttingDown
-
-        return check
+    def closing(self) -> asyncio.Event:
+        """Set once the shutdown begins before which the caller has asked."""
+        return self._closing.here()
 
     async def aclose(self, seconds: float) -> None:
         """Wait for the responses to token requests that were sent, and send no further requests.
@@ -87,11 +81,11 @@ class Refreshes:
         Their refresh tokens are used up, so the responses must not be lost. Refreshes that are
         requested later may run.
         """
-        self._is_open.here()[0] = False
+        self.closing().set()
         try:
             await self.tasks.wait(seconds)
         finally:
-            self._is_open.forget()
+            self._closing.forget()
 
     def pause_of(self, session: AnySession) -> Postponed | None:
         """The pause of this generation of the session; None if a refresh is due."""

@@ -108,8 +108,7 @@ Found: TypeAlias = Live | Over | None
 class Sessions:
     """Everything that a process does with sessions and their store.
 
-    `in_store`: rows have the sessions, and cookies only lead to them. `records_endings`: the
-    application has configured a store, so the provider may end sessions. Methods raise SessionError
+    `in_store`: rows have the sessions, and cookies only lead to them. Methods raise SessionError
     (session.store_unavailable) when the store fails.
     """
 
@@ -121,7 +120,6 @@ class Sessions:
     announcer: Announcer
     endings: Endings
     in_store: bool
-    records_endings: bool
 
     @property
     def is_in_memory(self) -> bool:
@@ -308,13 +306,13 @@ class Sessions:
 
     async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
         """End the session everywhere before this returns; raises SessionError."""
-        require_endings(self.records_endings)
+        self.endings.require()
         key = row_key(id)
         await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
 
     async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
         """End the sessions with this key of which `of` names some, before this returns."""
-        require_endings(self.records_endings)
+        self.endings.require()
         expires_at = self.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
         await self.cells.change(
             key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
@@ -382,16 +380,6 @@ class Sessions:
         if not self.in_store:
             explanation = f"only a session_store can {purpose}"
             raise ConfigurationError(Code.CONFIGURATION_STORE_MISSING, explanation)
-
-
-def require_endings(records_endings: bool) -> None:
-    """Raise ConfigurationError (configuration.store_missing) without a store."""
-    if not records_endings:
-        raise ConfigurationError(
-            Code.CONFIGURATION_STORE_MISSING,
-            "ending sessions from elsewhere needs a session_store, or for sessions in cookies "
-            'a back_channel_logout_store: "memory", or a store that all processes share',
-        )
 
 
 def list_key(user_key: str) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from fastapi_oidc.errors import Code, ProviderError, misconfigured
 from fastapi_oidc.protocol.claims import PLACEHOLDER, TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.protocol.urls import URLFault, fault_of_url, require_url
+from fastapi_oidc.protocol.urls import fault_of_url, require_url
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _ASKED_DIRECTLY: Final = (
@@ -156,7 +156,7 @@ class _Document:
     def required_url(self, name: str) -> str:
         url = self._members.get(name)
         fault = fault_of_url(url, allow_insecure_http=self._allow_insecure_http)
-        if fault is URLFault.INSECURE:
+        if fault is Code.CONFIGURATION_INSECURE_URL:
             raise ProviderError(
                 Code.PROVIDER_INSECURE_ENDPOINT, f"{name} is not https", endpoint=name
             )

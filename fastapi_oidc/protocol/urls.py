@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Final, TypeGuard
 from urllib.parse import unquote, urlencode, urlsplit
 
 import idna
 from pydantic_core import Url
 
-from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+from fastapi_oidc.errors import Code, ConfigurationError
 
 MAX_URL_LENGTH = 2048
-
-
-class URLFault(Enum):
-    """Why a URL is refused."""
-
-    MALFORMED = auto()
-    INSECURE = auto()
 
 
 # Browsers read backslashes as slashes, and parsers drop tabs and line breaks.
@@ -30,13 +22,14 @@ _ABSOLUTE: Final = re.compile(
 _ODD: Final = re.compile(r'[^!-~]|[\\"<>^`{|}#]')
 
 
-def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
+def fault_of_url(url: object, *, allow_insecure_http: bool) -> Code | None:
     """The fault of a URL, None for an absolute https URL without user info and fragment.
 
     Its host must be valid (RFC 6749 3.1, 3.2). With `allow_insecure_http`, http is accepted too.
+    The fault is configuration.insecure_url for http, and configuration.invalid otherwise.
     """
     if not isinstance(url, str) or len(url) > MAX_URL_LENGTH or _ODD.search(url):
-        return URLFault.MALFORMED
+        return Code.CONFIGURATION_INVALID
     absolute = _ABSOLUTE.fullmatch(url)
     try:
         host = Url(url).host or ""
@@ -45,9 +38,9 @@ def fault_of_url(url: object, *, allow_insecure_http: bool) -> URLFault | None:
     except ValueError:
         absolute = None
     if absolute is None:
-        return URLFault.MALFORMED
+        return Code.CONFIGURATION_INVALID
     is_secure = absolute[1].lower() == "https" or allow_insecure_http
-    return None if is_secure else URLFault.INSECURE
+    return None if is_secure else Code.CONFIGURATION_INSECURE_URL
 
 
 def require_url(url: str, meant: str, *, allow_insecure_http: bool) -> str:
@@ -56,13 +49,10 @@ def require_url(url: str, meant: str, *, allow_insecure_http: bool) -> str:
     Raises ConfigurationError: configuration.insecure_url or configuration.invalid.
     """
     fault = fault_of_url(url, allow_insecure_http=allow_insecure_http)
-    if fault is URLFault.INSECURE:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INSECURE_URL,
-            "must be https; allow_insecure_http permits http for local development",
-        )
+    if fault is Code.CONFIGURATION_INSECURE_URL:
+        meant = "must be https; allow_insecure_http permits http for local development"
     if fault is not None:
-        raise misconfigured(meant)
+        raise ConfigurationError(fault, meant)
     return url
 
 

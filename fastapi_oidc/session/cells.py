@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock
@@ -169,21 +170,17 @@ class Cells:
 
     async def insist(
         self,
-        key: str,
-        rule: Rule,
-        known: Seen | None = None,
-        *,
+        move: Callable[[Seen | None], Coroutine[Any, Any, Seen]],
+        known: Seen | None,
         until: int,
-        margin: int = MARGIN,
-        others: Sequence[str] = (),
-        on_failure: Callable[[SessionError], None] = lambda error: None,
+        on_failure: Callable[[SessionError], None],
     ) -> Seen | None:
-        """Like `move`, repeated until the store has taken it; None after `until`.
+        """The result of `move`, repeated until the store has taken it; None after `until`.
 
         `until` is in seconds since the epoch. No request's task may await this.
         """
         try:
-            return await self.move(key, rule, known, margin=margin, others=others)
+            return await move(known)
         except SessionError as error:
             on_failure(error)
         pause = FIRST_RETRY
@@ -191,7 +188,7 @@ class Cells:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_RETRY)
             with suppress(SessionError):
-                return await self.move(key, rule, margin=margin, others=others)
+                return await move(None)
         return None
 
     def seen(self, key: str, value: bytes, known: Seen | None = None) -> Seen:
@@ -226,8 +223,8 @@ class Turn:
         margin: int = MARGIN,
         tried: asyncio.Event | None = None,
     ) -> None:
-        self._cells, self._key, self._base, self._margin = cells, key, base, margin
-        self._generation = base.generation
+        self._cells, self._base, self._generation = cells, base, base.generation
+        self._move = partial(cells.move, key, margin=margin)
         self._owner = secrets.token_urlsafe(9)
         self._loop = asyncio.get_running_loop()
         self._began, self._poll = self._loop.time(), FIRST_POLL
@@ -248,7 +245,7 @@ class Turn:
             watched = self._watched if row is before.row else 0.0
             return rows.take(row, age, self._base, self._owner, watched)
 
-        self.seen = await self._cells.move(self._key, rule, before, margin=self._margin)
+        self.seen = await self._move(rule, before)
         self._leased_at = asked_at
         if self.seen is not before:
             self._watched = 0.0
@@ -319,15 +316,8 @@ class Turn:
         self._cells.last_steps.start(self, step)
 
     async def _insist(self, rule: Rule, others: Sequence[str] = ()) -> Row:
-        seen = await self._cells.insist(
-            self._key,
-            rule,
-            self.seen,
-            until=self._base.expires_at,
-            margin=self._margin,
-            others=others,
-            on_failure=lambda _: self.tried.set(),
-        )
+        move, until = partial(self._move, rule, others=others), self._base.expires_at
+        seen = await self._cells.insist(move, self.seen, until, lambda _: self.tried.set())
         self.seen = seen or Seen()
         return self.seen.row
 
@@ -339,11 +329,8 @@ class Turn:
             with suppress(SessionError, TimeoutError):
                 async with asyncio.timeout(RENEWAL_TIMEOUT):
                     # Not in `seen`: a step of the attempt may have written the row meanwhile.
-                    renewed = await self._cells.move(
-                        self._key,
-                        lambda row, _: rows.renew(row, self._generation, self._owner),
-                        self.seen,
-                        margin=self._margin,
+                    renewed = await self._move(
+                        lambda row, _: rows.renew(row, self._generation, self._owner), self.seen
                     )
                 pause = RENEW_SECONDS
                 if self.owns(renewed.row):

@@ -65,7 +65,7 @@ def report(
     names = {*engine.needed} if is_mounted else {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
-    if engine.records_endings and engine.store.is_in_memory and _has_workers():
+    if engine.endings.are_recorded and engine.store.is_in_memory and _has_workers():
         text = "each of the workers has a store of its own, and learns no sign-out of the others"
         engine.announcer.advise("memory", f"{text}: use a store on Redis or SQL")
     if fixed is not None and (fault := unencrypted(fixed.origin)):

@@ -29,7 +29,6 @@ from fastapi_oidc.flows.logout import (
 )
 from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
-from fastapi_oidc.flows.sessions import require_endings
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import login_query, requests
 from fastapi_oidc.web.context import RequestContext
@@ -168,7 +167,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.engine.records_endings)
+        self.engine.endings.require()
         return self._named(Role.BACK_CHANNEL_LOGOUT, self.handle_back_channel_logout)
 
     def front_channel_logout_handler(self) -> EndpointFunction:
@@ -176,7 +175,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
         Raises ConfigurationError (configuration.store_missing) without a store.
         """
-        require_endings(self.engine.records_endings)
+        self.engine.endings.require()
         return self._named(Role.FRONT_CHANNEL_LOGOUT, self._serve_front_channel_logout)
 
     def script_handler(self) -> EndpointFunction:

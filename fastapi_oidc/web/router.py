@@ -40,7 +40,7 @@ def conventional_router(
         methods = {method for each in settings or () for method in role.methods(each)}
         if settings is None:
             methods = {"GET", "POST"}
-        lacks_store = not engine.records_endings
+        lacks_store = not engine.endings.are_recorded
         if not methods or (lacks_store and role is Role.FRONT_CHANNEL_LOGOUT and settings is None):
             continue
         if lacks_store and role is Role.BACK_CHANNEL_LOGOUT:

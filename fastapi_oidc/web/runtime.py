@@ -113,7 +113,7 @@ class Engine:
 
     `identity_type` is the type as which stored identities are read.
     `proofs` is where used DPoP proofs are, which a full store must not forget.
-    `records_endings`: the provider may end sessions, because there is a store. `apis` are the APIs
+    `apis` are the APIs
     that accept access tokens. `step_ups` are the requirements of the application's guards. `needed`
     are names of routes that the application must have, each with what to do if it has not.
     `signs_in`: there are logins. At a shutdown, token requests are awaited for `patience` seconds.
@@ -131,7 +131,6 @@ class Engine:
     code_exchanges: CodeExchanges
     sign_outs: SingleFlight[object, Any]
     announcer: Announcer
-    records_endings: bool
     patience: float
     render_page: RenderPage | None
     load_request_data: LoadRequestData[Any, Any] | None = field()

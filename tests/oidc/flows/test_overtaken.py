@@ -238,7 +238,7 @@ def test_an_end_whose_reply_is_lost_finds_the_row_that_it_has_ended() -> None:
 
 def test_a_sign_out_that_only_this_process_knows_keeps_its_reason() -> None:
     """As in the row: no other response may change the cookie then."""
-    endings = Endings(Clock())
+    endings = Endings(Clock(), are_recorded=True)
     for reason in get_args(EndReason):
         endings.end_here("one", "signed_out")
         endings.end_here("one", reason)

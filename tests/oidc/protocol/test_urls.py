@@ -4,7 +4,6 @@ import pytest
 from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
 from fastapi_oidc.protocol.urls import (
-    URLFault,
     fault_of_url,
     is_same_origin_path,
     same_origin_path,
@@ -30,7 +29,10 @@ def test_an_https_url_is_fit(url: str) -> None:
 
 
 def test_http_is_insecure_unless_allowed() -> None:
-    assert fault_of_url("http://op.test/", allow_insecure_http=False) is URLFault.INSECURE
+    assert (
+        fault_of_url("http://op.test/", allow_insecure_http=False)
+        is Code.CONFIGURATION_INSECURE_URL
+    )
     assert fault_of_url("http://op.test/", allow_insecure_http=True) is None
 
 
@@ -52,7 +54,7 @@ MALFORMED = {
 @pytest.mark.parametrize("url", each(MALFORMED))
 @pytest.mark.parametrize("allow_insecure_http", [True, False])
 def test_anything_else_is_malformed(url: object, allow_insecure_http: bool) -> None:
-    assert fault_of_url(url, allow_insecure_http=allow_insecure_http) is URLFault.MALFORMED
+    assert fault_of_url(url, allow_insecure_http=allow_insecure_http) is Code.CONFIGURATION_INVALID
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ UNASKABLE = {
 
 @pytest.mark.parametrize("host", each(UNASKABLE))
 def test_a_host_that_cannot_be_asked_is_malformed(host: str) -> None:
-    assert fault_of_url(f"https://{host}/", allow_insecure_http=True) is URLFault.MALFORMED
+    assert fault_of_url(f"https://{host}/", allow_insecure_http=True) is Code.CONFIGURATION_INVALID
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -100,7 +101,8 @@ def test_each_operation_fails_as_an_outage() -> None:
 def test_a_write_is_given_up_when_its_value_would_have_expired() -> None:
     async def story(place: Place) -> None:
         place.outage.is_down = True
-        assert await place.cells.insist(KEY, lambda *_: IDLE, until=NOW + 30) is None
+        move = partial(place.cells.move, KEY, lambda *_: IDLE)
+        assert await place.cells.insist(move, None, NOW + 30, lambda _: None) is None
         assert 29 < place.loop.seconds < 32
 
     run(story)
