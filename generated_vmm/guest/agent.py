@@ -349,13 +349,11 @@ class Program:
 
     def _flow(self) -> None:
         """Drops output that was read, and reads more unless that which was not fills the replay."""
-        replay = REPLAY if len(self.frames) <= MOST_FRAMES else 0
-        while len(self.frames) > 1 and self.frames[1][0] <= min(
-            self.acknowledged, self.end - replay
-        ):
+        is_long = len(self.frames) > MOST_FRAMES
+        oldest = min(self.acknowledged, self.end if is_long else self.end - REPLAY)
+        while len(self.frames) > 1 and self.frames[1][0] <= oldest:
             del self.frames[0]
-        unread = self.end - self.acknowledged
-        self.is_full = unread >= REPLAY or len(self.frames) > MOST_FRAMES
+        self.is_full = self.end - self.acknowledged >= REPLAY or len(self.frames) > MOST_FRAMES
         for outlet in self.outlets if not self.is_full or self.returncode is not None else ():
             self.events.modify(outlet, select.EPOLLIN | select.EPOLLONESHOT)
 
@@ -381,7 +379,9 @@ class Program:
         with self.news:
             self.acknowledged = max(self.acknowledged, min(body.get("offset", 0), self.end))
             self._flow()
-            self.news.wait_for(lambda: self._takes(body) or self._has_news(body), seconds)
+            self.news.wait_for(
+                lambda: self._takes(body) or self._has_news(body), min(seconds, LONGEST_WAIT)
+            )
             return self._output(body.get("offset", self.end))
 
     def _has_news(self, body: dict[str, Any]) -> bool:
@@ -672,11 +672,6 @@ def chunked(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"0\r\n\r\n"
 
 
-def seconds(wait_ms: str) -> float:
-    """How long a host waits for news."""
-    return min(int(wait_ms) / 1000, LONGEST_WAIT)
-
-
 class Request:
     """The one request of a connection, and the response.
 
@@ -752,7 +747,7 @@ class Request:
         """Starts a program, once."""
         require_known(spec, SPEC)
         require_known(spec.get("limits") or (), ULIMITS)
-        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, seconds(wait_ms))
+        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, int(wait_ms) / 1000)
 
     def patch_programs(self, name: str, body: dict[str, Any], *, wait_ms: str = "0") -> object:
         """Whatever a host has for a program, and its news."""
@@ -762,7 +757,7 @@ class Request:
             program.signal(body["signal"])
         if "terminal" in body:
             program.resize(body["terminal"])
-        return program.exchange(body, seconds(wait_ms))
+        return program.exchange(body, int(wait_ms) / 1000)
 
     def get_stat(self, path: str) -> object:
         """What a path leads to."""
@@ -878,12 +873,6 @@ def accept(listener: socket.socket) -> None:
         link.close()
 
 
-def listen(listener: socket.socket) -> None:
-    """Answers hosts for ever."""
-    while True:
-        accept(listener)
-
-
 def main(where: str) -> None:
     """Serves until a signal, or the end of its input, and ends every program then."""
     global ISOLATED
@@ -899,9 +888,10 @@ def main(where: str) -> None:
     if ISOLATED:
         end_groups(NAMES)  # of an agent before this one
     PROGRAMS.release()
-    _thread.start_new_thread(listen, (listener,))
     print("agent: listening", flush=True)
-    select.select([stopped] if where.isdecimal() else [stopped, 0], [], [])
+    ends: list[Any] = [listener, stopped] if where.isdecimal() else [listener, stopped, 0]
+    while select.select(ends, [], [])[0] == [listener]:
+        accept(listener)
     PROGRAMS.lock.acquire()  # nothing starts any more
     for program in PROGRAMS.known.values():
         program.signal(signal.SIGKILL)

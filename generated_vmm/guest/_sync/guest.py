@@ -13,13 +13,12 @@ from signal import SIGKILL
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.binding import as_model
-from generated_vmm.concurrency._sync import Context, Stream, finished, sleep
-from generated_vmm.errors import VmmProtocolError
+from generated_vmm.concurrency._sync import Context, Stream, finished
 from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest._sync.link import PAUSE, Link, Machine
-from generated_vmm.guest._sync.path import GuestPath
+from generated_vmm.guest._sync.link import Link, Machine
+from generated_vmm.guest._sync.path import AnyPath, GuestPath
 from generated_vmm.guest._sync.program import (
     DEFAULT_MAX_OUTPUT_BYTES,
     LONGEST_WAIT,
@@ -27,7 +26,6 @@ from generated_vmm.guest._sync.program import (
     tell_unread,
 )
 from generated_vmm.guest.answers import Output, pieces_of
-from generated_vmm.guest.paths import AnyPath
 from generated_vmm.misuse import Told, require_arguments, require_kind, require_options
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
@@ -93,15 +91,13 @@ class Guest(Context, Told):
 
     def info(self) -> models.AgentInfo:
         """The agent; raises `GuestAgentTooOld` for a version before this client's."""
-        return self._info(math.inf)
+        return self._known(self._link.send(operations.describe_agent()))
 
-    def _info(self, deadline: float) -> models.AgentInfo:
-        info = self._link.send(operations.describe_agent(), deadline=deadline)
+    def _known(self, info: models.AgentInfo) -> models.AgentInfo:
         if info.version < API_VERSION:
             lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
-            raise errors.GuestAgentTooOld(
-                f"{self._link.what}: the agent is too old: {lacks}", info.version
-            )
+            said = f"{self._link.what}: the agent is too old: {lacks}"
+            raise errors.GuestAgentTooOld(said, info.version)
         self._instance = info.instance
         return info
 
@@ -110,18 +106,9 @@ class Guest(Context, Told):
 
         One that stays is raised immediately: the machine was started without a vsock device.
         """
-        deadline = deadline_after(timeout)
-        while True:
-            try:
-                return self._info(deadline)
-            except errors.GuestAgentTooOld:
-                raise
-            except errors.GuestError as error:
-                cause = error.__cause__
-                stays = isinstance(cause, VmmProtocolError) or getattr(cause, "permanent", False)
-                if stays or time.monotonic() + PAUSE >= deadline:
-                    raise
-            sleep(PAUSE)
+        until, again = deadline_after(timeout), errors.GuestError
+        ask = operations.describe_agent()
+        return self._known(self._link.send(ask, until=until, again=again))
 
     def run(
         self,
@@ -224,8 +211,6 @@ class Guest(Context, Told):
         ValueError if there are not as many.
         """
         require_kind("id", id, "the id of a program, such as program.id", str)
-        if not id:
-            raise ValueError("the id of a program is not empty")
         operation = operations.exchange_with_program(id, models.Exchange())
         state = (self._link.send(operation)).program
         if not 0 <= offset <= state.output_bytes:

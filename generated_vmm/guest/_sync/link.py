@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -14,11 +13,10 @@ from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
-from generated_vmm.errors import VmmConnectionError, VmmError
+from generated_vmm.errors import VmmConnectionError, VmmError, VmmProtocolError
 from generated_vmm.facade import VmmClient
 from generated_vmm.guest.answers import failures, no_connection, value_of
-from generated_vmm.guest.errors import GuestAgentLost, GuestHeld
-from generated_vmm.guest.paths import PART
+from generated_vmm.guest.errors import GuestAgentLost, GuestAgentTooOld, GuestError, GuestHeld
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport._sync.unix import open_until, receive, send
@@ -28,7 +26,9 @@ from generated_vmm.transport.connection import Connection, connect_to
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
+PART = 262_144  # bytes of a file that are sent or received at once
 PAUSE = 0.05  # seconds before a request is repeated
+AGAIN = GuestAgentLost, GuestHeld
 
 
 class ClientOwner(Protocol):
@@ -60,20 +60,22 @@ class Link:
         wait: float = 0.0,
         *,
         name: str = "",
-        deadline: float = math.inf,
+        until: float | None = None,
+        again: type[GuestError] | tuple[type[GuestError], ...] = AGAIN,
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
         A lost connection is replaced: every operation may arrive twice. What a guest that is held
-        refuses is repeated. Raises `GuestError`, and the OSError that the agent reports, with
-        `name` as its file.
+        refuses is repeated, by default until the response would be late. Raises `GuestError`, and
+        the OSError that the agent reports, with `name` as its file.
         """
-        deadline = min(deadline, deadline_after(self.timeout + wait))
+        until = deadline_after(self.timeout + wait) if until is None else until
         while True:
             try:
+                deadline = min(until, deadline_after(self.timeout + wait))
                 return self.move(operation, name, deadline=deadline)
-            except (GuestAgentLost, GuestHeld):
-                if time.monotonic() + PAUSE >= deadline:
+            except again as error:
+                if _stays(error) or time.monotonic() + PAUSE >= until:
                     raise
             sleep(PAUSE)
 
@@ -150,6 +152,13 @@ class Link:
         except (CallFailed, VmmError) as error:
             raise no_connection(self.what, error) from error
         return Connection(socket_of(stream))
+
+
+def _stays(error: GuestError) -> bool:
+    """Whether the same request fails in the same way for ever."""
+    cause = error.__cause__
+    is_no_agent = isinstance(error, GuestAgentTooOld) or isinstance(cause, VmmProtocolError)
+    return is_no_agent or getattr(cause, "permanent", False)
 
 
 def _existing(path: str | os.PathLike[str]) -> str:

@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import io
 import os
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
+from urllib.parse import quote_from_bytes
 
+from generated_vmm.facade.elsewhere import PATH
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest._sync.link import Link
+from generated_vmm.guest._sync.link import PART, Link
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.guest.paths import PathInGuest, Progress, octal, parts_of, require_progress
-from generated_vmm.misuse import require_kind, require_opened
+from generated_vmm.misuse import Told, require_kind, require_opened
 from generated_vmm.operation import Operation
 
 DEFAULT_MAX_BYTES = 67_108_864
+AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Progress: TypeAlias = Callable[[int, int | None], object]
+"""Called with the bytes so far and all bytes, None if nobody knows."""
 
 
-class GuestPath(PathInGuest):
+class GuestPath(Told):
     """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
@@ -25,7 +31,38 @@ class GuestPath(PathInGuest):
     file has mode 0o644. `owner` is a user's name or `uid:gid`.
     """
 
-    _link: Link
+    _elsewhere = PATH
+
+    def __init__(self, link: Link, path: AnyPath) -> None:
+        self._link, self._bytes = link, os.fsencode(path)
+        if not self._bytes.startswith(b"/"):
+            raise ValueError(f"{path!r} is not an absolute path")
+        if b"\0" in self._bytes:
+            raise ValueError(f"{path!r} has a NUL character")
+        self._quoted = quote_from_bytes(self._bytes, safe="")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GuestPath):
+            return NotImplemented
+        return (self._link, self._bytes) == (other._link, other._bytes)
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    def __str__(self) -> str:
+        return os.fsdecode(self._bytes)
+
+    if not TYPE_CHECKING:  # which reports this itself
+
+        def __fspath__(self):
+            """Raises TypeError for `open(path)`: the file is in the guest."""
+            raise TypeError(f"{self!r} is in the guest: use its methods, such as read_bytes()")
+
+    def __truediv__(self, name: AnyPath) -> Self:
+        return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
 
     def stat(self) -> models.FileStat:
         """What the path leads to."""
@@ -123,3 +160,31 @@ class GuestPath(PathInGuest):
                 progress(size, total)
 
         self._link.move(operation, str(self), sink=sink)
+
+
+def octal(mode: int | None) -> str | None:
+    """The mode for the agent. Raises ValueError for 644, which is 0o1204 and meant as 0o644."""
+    require_kind("mode", mode, "a number, such as 0o644", int)
+    if mode is None:
+        return None
+    if 0o777 < mode <= 777 and not {*str(mode)} & {*"89"}:
+        raise ValueError(f"mode is {mode}, which is {mode:#o}; it must be octal, such as 0o{mode}")
+    return f"{mode:o}"
+
+
+def require_progress(progress: Progress | None) -> None:
+    """Raises TypeError for a coroutine function."""
+    if iscoroutinefunction(progress):
+        raise TypeError("progress is a coroutine function: it must be a `def`")
+
+
+def parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
+    """The next bytes of a file, part by part. Raises ValueError if it becomes shorter."""
+    sent = 0
+    while part := file.read(min(PART, size - sent)):
+        yield part
+        sent += len(part)
+        if progress is not None:
+            progress(sent, size)
+    if sent < size:
+        raise ValueError(f"the file became shorter while it was read: {sent} of {size} bytes")

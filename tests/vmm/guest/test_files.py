@@ -183,7 +183,7 @@ def test_a_large_file_has_progress(guest: Guest, folder: Path) -> None:
     seen.clear()
     target = io.BytesIO()
     for call in (path.write_from, path.read_into):
-        with pytest.raises(TypeError, match="progress is an async function, and nothing awaits it"):
+        with pytest.raises(TypeError, match="progress is a coroutine function: it must be a `def`"):
             call(target, progress=asyncio.sleep)
     path.read_into(target, progress=lambda *told: seen.append(told))
     assert target.getvalue() == source.getvalue()[7:]
