@@ -30,7 +30,6 @@ RULES = {
     r"\basync_(?=[a-z])": "",
     r"\b__a(?=(enter|exit)__)": "__",
     r"\basynccontextmanager\b": "contextmanager",
-    r"\bAbstractAsync(?=ContextManager\b)": "Abstract",
     r"\bTasks of one event loop\b": "Threads",
 }
 LEFT = re.compile(r"\bawait\b|async", re.IGNORECASE)

@@ -13,8 +13,15 @@ from generated_vmm.machines._async.machines import AsyncMachines
 from generated_vmm.machines._sync.machine import Machine, Snapshot
 from generated_vmm.machines._sync.machines import Machines
 from generated_vmm.machines.definition import Definition, Jail, RestartPolicy, TapDevice
-from generated_vmm.machines.errors import MachineBusy, MachineError
-from generated_vmm.machines.records import End, MachineRecord, Operation, Report, SnapshotRecord
+from generated_vmm.machines.records import (
+    End,
+    MachineBusy,
+    MachineError,
+    MachineRecord,
+    Operation,
+    Report,
+    SnapshotRecord,
+)
 
 __all__ = [
     "AsyncMachine",

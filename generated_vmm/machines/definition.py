@@ -1,9 +1,11 @@
-"""What a machine is made of, as one value."""
+"""What a caller decides: what a machine is made of, and how all of a folder are started."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
 
 from pydantic import (
     BaseModel,
@@ -16,7 +18,6 @@ from pydantic import (
 )
 
 from generated_vmm import FullVmConfiguration
-from generated_vmm.misuse import warn_caller
 
 OWN_DISKS: Final = "disks/"
 """Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
@@ -82,13 +83,6 @@ class Definition(Frozen):
     restart: RestartPolicy = "never"
     agent: int | None = Field(default=None, ge=1, strict=True)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        """Raises AttributeError, which says how the definition of a machine is changed."""
-        raise AttributeError(
-            f"a definition does not change: machine.change({name}=...) stores another one for the "
-            f"next start, or machine.edit(definition.replace({name}=...))"
-        )
-
     @field_validator("configuration")
     @classmethod
     def _of_its_own(cls, configuration: FullVmConfiguration) -> FullVmConfiguration:
@@ -96,20 +90,13 @@ class Definition(Frozen):
         return configuration.model_copy(deep=True)
 
     @model_validator(mode="after")
-    def _reaches_its_agent(self) -> Definition:
-        if self.agent is not None and self.configuration.vsock is None:
+    def _is_possible(self) -> Definition:
+        made = self.configuration
+        if self.agent is not None and made.vsock is None:
             raise ValueError("an agent is reached over a vsock device: there is none")
-        return self
-
-    @model_validator(mode="after")
-    def _shares_no_tap(self) -> Definition:
-        users: dict[str, str] = {}
-        for one in self.configuration.network_interfaces or []:
-            if (user := users.setdefault(one.host_dev_name, one.iface_id)) != one.iface_id:
-                raise ValueError(
-                    f"{one.host_dev_name} is the host_dev_name of {user} already: "
-                    f"each interface needs a tap of its own"
-                )
+        taps = [one.host_dev_name for one in made.network_interfaces or []]
+        if len(set(taps)) < len(taps):
+            raise ValueError(f"each interface needs a tap of its own: {', '.join(taps)}")
         return self
 
     def replace(self, **members: object) -> Definition:
@@ -128,13 +115,10 @@ class Definition(Frozen):
 
 
 def require_definition(given: object) -> None:
-    """Raises TypeError for anything else, such as a mapping; warns of taps that nothing uses."""
+    """Raises TypeError for anything else, such as a mapping."""
     if not isinstance(given, Definition):
         kind = type(given).__name__
         raise TypeError(f"definition is a {kind}: write Definition(configuration=..., ...)")
-    used = {one.host_dev_name for one in given.configuration.network_interfaces or []}
-    if unused := sorted({tap.name for tap in given.taps} - used):
-        warn_caller(f"no network interface has {', '.join(unused)} as its host_dev_name")
 
 
 class File(NamedTuple):
@@ -183,3 +167,50 @@ def with_files(
     for file in files_of(made):
         setattr(file.device, file.member, path_of(file))
     return made
+
+
+HostPath: TypeAlias = str | os.PathLike[str]
+
+
+class MachinesOptions(TypedDict, total=False):
+    """The programs, the files that machines may use, and the limits of time, in seconds.
+
+    `files` are files and folders of the host; machines may use no other files than these and their
+    own. None: they may use any. If `detached`, monitors outlive this program. `timeout` is for a
+    monitor to respond after its start, `grace` for a guest to shut down, and `snapshot_timeout` for
+    writing or reading the memory of a machine. `Options` has the defaults.
+    """
+
+    binary: HostPath | Sequence[HostPath]
+    jailer: HostPath
+    files: Sequence[HostPath] | None
+    detached: bool
+    timeout: float
+    grace: float
+    snapshot_timeout: float
+
+
+class Options(Frozen):
+    """The options of a folder of machines, with their defaults. Raises `ValidationError`."""
+
+    binary: HostPath | Sequence[HostPath] = "firecracker"
+    jailer: HostPath = "jailer"
+    files: Sequence[HostPath] | None = None
+    detached: bool = True
+    timeout: float = 10.0
+    grace: float = 5.0
+    snapshot_timeout: float = 600.0
+
+    @property
+    def program(self) -> str:
+        """The monitor's program, without its first arguments."""
+        binary = self.binary
+        return os.fspath(binary if isinstance(binary, str | os.PathLike) else binary[0])
+
+    def require_allowed(self, path: str) -> Path:
+        """The file, without links in its path. Raises ValueError unless machines may use it."""
+        found = Path(path).resolve()
+        allowed = [found] if self.files is None else [Path(each).resolve() for each in self.files]
+        if not any(found.is_relative_to(each) for each in allowed):
+            raise ValueError(f"{path} is in none of the folders whose files machines may use")
+        return found

@@ -1,24 +1,27 @@
-"""What is stored of machines, operations and snapshots, and how it is written."""
+"""What is stored of machines, operations and snapshots, and the errors that tell of it."""
 
 from __future__ import annotations
 
-import os
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, Field
 
+from generated_vmm.errors import VmmError
 from generated_vmm.machines.definition import Definition, Frozen
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 300.0
+LONG_RUN_SECONDS: Final = 60.0
+"""After a run of this length the pauses before restarts begin anew."""
 Kind: TypeAlias = Literal[
     "create", "start", "pause", "resume", "snapshot", "restore", "clone", "edit", "stop", "delete"
 ]
 What: TypeAlias = Literal["finished", "undone", "ended", "lost", "started", "failed"]
 State: TypeAlias = Literal["Ended", "Paused", "Running"]
-FORMAT: Final = 1
 
 
 def new_id() -> str:
@@ -71,22 +74,37 @@ def creation(kind: Kind, name: str, by: str) -> Operation:
     return Operation(kind=kind, machine=id, name=name, by=by, target=id)
 
 
+class MachineError(VmmError):
+    """An operation that is not possible; nothing was changed."""
+
+
+class MachineBusy(MachineError):
+    """Another operation of the machine runs, in this process or another one.
+
+    `busy_with` is None if `reconcile` looks at the machine for long.
+    """
+
+    def __init__(self, name: str, busy_with: Operation | None) -> None:
+        what = busy_with.in_words if busy_with else "reconcile looks at it"
+        super().__init__(f"{name} is busy: {what}")
+        self.busy_with = busy_with
+
+
 class End(Frozen):
     """How a monitor has ended.
 
-    `lost`: nobody saw it end, for example because the host was restarted. Else `returncode` is its
-    exit status as in `subprocess`. `log` has the last lines of its log.
+    `returncode` is its exit status as in `subprocess`; None if nobody saw it end, for example
+    because the host was restarted. `log` has the last lines of its log.
     """
 
     at: AwareDatetime = Field(default_factory=now)
-    how: Literal["ended", "lost"]
     returncode: int | None = None
     log: tuple[str, ...] = ()
 
     @property
-    def is_failure(self) -> bool:
-        """Whether it ended in another way than with exit status 0."""
-        return self.returncode != 0
+    def how(self) -> Literal["ended", "lost"]:
+        """`lost` if nobody saw it end."""
+        return "lost" if self.returncode is None else "ended"
 
 
 class MachineRecord(Frozen):
@@ -95,11 +113,10 @@ class MachineRecord(Frozen):
     `should_be` is the state in which operations have left it. `started_at` is None unless its
     monitor was started and has not been seen to end; `end` is its last end, which `reconcile` has
     reported if `is_told`. `uid` is the user of its jail, 0 without a jail. `failures` counts the
-    ends since the last long run, and `retry_at` is the moment of the next restart. `agent_error`
+    restarts since the last long run, and `retry_at` is the moment of the next one. `agent_error`
     says why the guest's agent could not do its part when the machine was resumed last; empty if it
     could. `boot` is the boot of the host in which it was made, started or reconciled last.
-    `operation` runs, or was left half done. A machine that is being made or deleted is not
-    `is_whole`.
+    `operation` runs, or was left half done.
     """
 
     id: str
@@ -116,26 +133,55 @@ class MachineRecord(Frozen):
     agent_error: str = ""
     boot: str = Field(default_factory=boot_id)
     operation: Operation | None = None
-    is_whole: bool = True
 
-    def begun(self, kind: Kind, by: str, target: str = "", target_name: str = "") -> Operation:
-        """An operation that changes the machine, or copies it."""
-        return Operation(
-            kind=kind,
-            machine=self.id,
-            name=self.name,
-            by=by,
-            target=target,
-            target_name=target_name,
-        )
+    @property
+    def is_whole(self) -> bool:
+        """Whether the machine is neither being made nor being deleted."""
+        begun = self.operation
+        if begun is None or begun.is_done:
+            return True
+        return begun.kind != "delete" and begun.target != self.id
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a machine that does not run should be started now.
+
+        A moment after the longest pause is one of a clock that was set back since.
+        """
+        if self.should_be != "Running" or self.started_at is not None:
+            return False
+        pause = (self.retry_at - now()).total_seconds() if self.retry_at is not None else 0.0
+        return not 0 < pause <= LONGEST_PAUSE_SECONDS
+
+    def after(self, end: End) -> dict[str, object]:
+        """The members of the record after its monitor has ended by itself."""
+        began, policy = self.started_at, self.definition.restart
+        ran = (end.at - began).total_seconds() if began is not None else 0.0
+        failures = 0 if ran >= LONG_RUN_SECONDS else self.failures
+        again = policy == "always" or (policy == "on-failure" and end.returncode != 0)
+        again = again and self.should_be != "Ended"
+        return {
+            "started_at": None,
+            "end": end,
+            "is_told": False,
+            "should_be": "Running" if again else "Ended",
+            "failures": failures,
+            "retry_at": next_try(failures, end.at) if again else None,
+        }
+
+
+def next_try(failures: int, at: datetime) -> datetime:
+    """When a machine is restarted: after a second, and after twice the time at each failure."""
+    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(failures, 20), LONGEST_PAUSE_SECONDS)
+    return at + timedelta(seconds=pause)
 
 
 class SnapshotRecord(Frozen):
     """A snapshot as it is stored.
 
-    `definition` is that of its machine at the time, and `disks` are the paths of the copies of its
-    disks in the folder of the snapshot, by the id of the drive or persistent memory. `is_held` says
-    that the guest's agent let it stand still, so that a copy can get an identity before it runs.
+    `definition` is that of its machine at the time; its own disks have the same paths in the folder
+    of the snapshot. `is_held` says that the guest's agent let it stand still, so that a copy can
+    get an identity before it runs.
     """
 
     id: str
@@ -143,15 +189,8 @@ class SnapshotRecord(Frozen):
     machine: str
     machine_name: str
     definition: Definition
-    disks: dict[str, str] = Field(default_factory=dict)
     is_held: bool = False
     created_at: AwareDatetime = Field(default_factory=now)
-
-
-class Format(Frozen):
-    """The format of a folder."""
-
-    format: int = FORMAT
 
 
 class Report(Frozen):
@@ -168,28 +207,3 @@ class Report(Frozen):
     operation: Operation | None = None
     end: End | None = None
     why: str = ""
-
-
-def write(path: Path, record: BaseModel) -> None:
-    """Stores a record: afterwards the file has the old or the new one, also after a power cut.
-
-    Raises OSError, for example if the disk is full; the old record stays.
-    """
-    new = path.with_name(f".{path.name}.new")
-    content = record.model_dump_json(by_alias=True, exclude_none=True).encode()
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    os.rename(new, path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Waits until new, renamed and removed names of a folder are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,49 +1,47 @@
-"""The folder of machines: its format, its records, and the lock of the process that controls it.
+"""The folder of machines: its format, records and files, and the lock of who controls it.
 
 format.json                 the version of the format
 control                     the lock
 machines/ID/machine.json    the machine, with the operation that has begun
 machines/ID/disks           its own disks
+machines/ID/new             a snapshot that is being made
 run/ID                      the folder of its monitor
 jails                       the jails
 snapshots/ID/snapshot.json  the snapshot, beside state, memory and disks; without it, the folder
-                            is of one that is being made or removed
+                            is of one that is being removed
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generated_vmm.machines.definition import OWN_DISKS, File, disks_of, files_of
-from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import identity, remove
-from generated_vmm.machines.records import (
-    FORMAT,
-    Format,
-    MachineRecord,
-    Operation,
-    SnapshotRecord,
-    sync_folder,
-    write,
-)
+from generated_vmm.machines.definition import OWN_DISKS, Definition, File, disks_of, files_of
+from generated_vmm.machines.records import MachineError, MachineRecord, Operation, SnapshotRecord
 from generated_vmm.misuse import require_replaced
+from generated_vmm.process.copying import copy_data, regular
+from generated_vmm.process.keeper.kernel import Descriptor
 
+FORMAT: Final = '{"format":1}'
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-SNAPSHOT: Final = "snapshot.json"
+NEW, SNAPSHOT = "new", "snapshot.json"
 UIDS: Final = range(0x70000000, 0x7FFFFFFF)
 """Distributions use none of these user ids: https://systemd.io/UIDS-GIDS/."""
+
+MOST_ATTEMPTS: Final = 100
+"""To remove a folder in which another process works, too."""
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -82,6 +80,17 @@ class Records(Generic[Record]):
         except (OSError, ValidationError) as error:
             raise MachineError(f"{path} cannot be read: {type(error).__name__}") from error
 
+    def the(self, id: str) -> Record:
+        """A record. Raises `MachineError` if there is none, or one that cannot be read."""
+        if (found := self.get(id)) is None:
+            raise self.unknown(id)
+        return found
+
+    def unknown(self, id: str) -> MachineError:
+        """The error for an id that there is not."""
+        kind = self._name.removesuffix(".json")
+        return MachineError(f"no {kind} has the id {id!r}, or not any more; `find` takes a name")
+
     def readable(self, id: str) -> Record | None:
         """A record; None if there is none, or one that cannot be read."""
         try:
@@ -96,30 +105,14 @@ class Records(Generic[Record]):
 
     def put(self, id: str, record: Record) -> None:
         """Stores a record. Raises OSError; then the old one stays."""
-        write(self._folder / id / self._name, record)
+        content = record.model_dump_json(by_alias=True, exclude_none=True)
+        write(self._folder / id / self._name, content)
         self._known.pop(id, None)
 
-    def forget(self, id: str) -> None:
-        """Removes a record; does nothing if there is none. Raises OSError."""
-        with suppress(FileNotFoundError):
-            (self._folder / id / self._name).unlink()
-            sync_folder(self._folder / id)
-
-    def begin(self, id: str) -> Path:
-        """Creates a folder, which has no record yet. Raises OSError."""
-        for folder in (self.path(id), self.path(id) / "disks"):
-            folder.mkdir(mode=0o700)
-            sync_folder(folder.parent)
-        return self.path(id)
-
     def remove(self, id: str) -> None:
-        """Removes a folder, with its record last."""
-        folder = self.path(id)
-        with suppress(FileNotFoundError):  # another caller was faster
-            for path in list(folder.iterdir()):
-                if path.name != self._name:
-                    remove(path)
-        remove(folder)
+        """Removes a folder, with its record first. Raises OSError."""
+        for path in (self._folder / id / self._name, self._folder / id):
+            remove(path)
 
 
 def free_uid(taken: Collection[int]) -> int:
@@ -129,7 +122,7 @@ def free_uid(taken: Collection[int]) -> int:
     return uid
 
 
-def make_own(folder: Path) -> None:
+def make_own(folder: Path) -> Path:
     """Creates a folder, unless it is there.
 
     Raises `MachineError` for one that belongs to another user, or that others may write to.
@@ -140,101 +133,87 @@ def make_own(folder: Path) -> None:
         raise MachineError(f"{folder} belongs to another user")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise MachineError(f"other users may write to {folder}")
+    return folder
 
 
 class Store:
     """The records of all machines and snapshots in a folder, which is created if needed.
 
-    Raises `MachineError` for a folder of another user or a later format, and for one that has
+    Raises `MachineError` for a folder of another user or another format, and for one that has
     other files.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require_replaced("folder", os.fspath(folder))
-        self.folder = Path(os.path.abspath(folder))
-        machines, snapshots = self.folder / "machines", self.folder / "snapshots"
-        self.jails, self.run = self.folder / "jails", self.folder / "run"
-        make_own(self.folder)
-        formats = Records(self.folder.parent, "format.json", Format)
-        if (found := formats.get(self.folder.name)) is None:
+        self.folder = make_own(Path(os.path.abspath(folder)))
+        format = self.folder / "format.json"
+        if not format.exists():
             if set(os.listdir(self.folder)) - {".format.json.new"}:
                 raise MachineError(f"{self.folder} has other files: machines need a folder alone")
-            formats.put(self.folder.name, Format())
-        elif found.format != FORMAT:
-            raise MachineError(f"{self.folder} has a format that this release cannot use: {found}")
-        for path in (machines, snapshots, self.jails, self.run):
-            make_own(path)
+            write(format, FORMAT)
+        elif format.read_text() != FORMAT:
+            raise MachineError(f"{self.folder} has a format that this release cannot use")
+        machines, snapshots, self.jails, self.run = (
+            make_own(self.folder / name) for name in ("machines", "snapshots", "jails", "run")
+        )
         self.machines = Records(machines, "machine.json", MachineRecord)
         self.snapshots = Records(snapshots, SNAPSHOT, SnapshotRecord)
         self._naming = threading.Lock()
 
-    def take_control(self) -> int:
+    def take_control(self) -> Descriptor:
         """Takes the lock of the one process that controls the machines; it ends with the process.
 
-        Returns its descriptor. Raises `MachineError` if another process has it.
+        Raises `MachineError` if another process has it.
         """
-        descriptor = os.open(self.folder / "control", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        lock = Descriptor(os.open, self.folder / "control", flags, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            noted = os.pread(descriptor, 20, 0).decode(errors="replace")
-            os.close(descriptor)
-            owner = f"process {noted}" if noted else "another process"
-            if noted == str(os.getpid()):
-                owner = "another `Machines` of this process"
-            raise MachineError(f"{owner} controls the machines of {self.folder}") from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        with suppress(OSError):  # a full disk: machines can be deleted then
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return descriptor
+            other = "another process, or another `Machines` of this one,"
+            raise MachineError(f"{other} controls the machines of {self.folder}") from None
+        return lock
 
     def whole(self, *, strict: bool = False) -> list[MachineRecord]:
         """Every machine that is not being made or deleted; see `Records.all`."""
         return [record for record in self.machines.all(strict=strict) if record.is_whole]
 
-    def begin_machine(self, record: MachineRecord) -> None:
+    def begin_machine(self, operation: Operation, definition: Definition) -> None:
         """Creates the folder of a machine that is being made, and chooses the user of its jail.
 
         Raises `MachineError` for an invalid name, and for one that another machine has, and
         OSError.
         """
-        if NAME.fullmatch(record.name) is None:
+        id, name, jail = operation.machine, operation.name, definition.jail
+        if NAME.fullmatch(name) is None:
             raise MachineError("a name has 1 to 63 letters, digits, dots, hyphens and underscores")
         with self._naming:
-            others, jail = self.machines.all(strict=True), record.definition.jail
-            if any(each.name == record.name for each in others):
-                raise MachineError(f"there is a machine called {record.name}")
+            others = self.machines.all(strict=True)
+            if any(each.name == name for each in others):
+                raise MachineError(f"there is a machine called {name}")
             uid = (jail.uid or free_uid({each.uid for each in others})) if jail else 0
+            made = MachineRecord(
+                id=id, name=name, definition=definition, uid=uid, operation=operation
+            )
             try:
-                self.machines.begin(record.id)
-                self.machines.put(record.id, record.model_copy(update={"uid": uid}))
+                make_folder(self.machines.path(id))
+                self.machines.put(id, made)
             except BaseException:
-                self.machines.remove(record.id)
+                self.machines.remove(id)
                 raise
 
-    def operations(self) -> list[Operation]:
-        """What runs now, and what was left half done."""
-        return [each.operation for each in self.machines.all() if each.operation is not None]
+    def add_snapshot(self, record: SnapshotRecord) -> None:
+        """Lets a snapshot appear that its machine has made. Raises OSError."""
+        made, place = self.machines.path(record.machine) / NEW, self.snapshots.path(record.id)
+        write(made / SNAPSHOT, record.model_dump_json(by_alias=True, exclude_none=True))
+        os.rename(made, place)
+        sync_folder(place.parent)
 
     def tidy_snapshots(self) -> None:
-        """Removes snapshots whose removal was not finished, and that no operation makes.
-
-        Raises `MachineError` if an operation cannot be read.
-        """
-        found = self.snapshots.ids()  # first: a snapshot that begins now has an operation then
-        begun = [each.operation for each in self.machines.all(strict=True)]
-        made = {operation.target for operation in begun if operation is not None}
-        for id in found:
-            if id not in made and not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
+        """Removes snapshots whose removal was not finished."""
+        for id in self.snapshots.ids():
+            if not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
                 self.snapshots.remove(id)
-
-    def remove_snapshot(self, id: str) -> None:
-        """Removes a snapshot; it is gone with its record, which is removed first."""
-        self.snapshots.forget(id)
-        self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
         """Removes the disks in a machine's folder that its definition does not name."""
@@ -242,12 +221,6 @@ class Store:
         for path in (self.machines.path(record.id) / "disks").iterdir():
             if f"{OWN_DISKS}{path.name}" not in used:
                 path.unlink()
-
-    def source(self, record: MachineRecord, path: str) -> Path:
-        """The file of a path in a machine's definition. ValueError for one outside its folder."""
-        if not path.startswith("/") and ".." in Path(path).parts:
-            raise ValueError(f"{path} is not in the machine's own folder")
-        return self.machines.path(record.id) / path
 
     def users_of(self, path: Path, *, strict: bool = True) -> Iterator[tuple[MachineRecord, File]]:
         """The machines that use a file, under whatever path, with how they do.
@@ -269,3 +242,103 @@ class Store:
             if other.id != record.id and (writable or not file.is_read_only):
                 does = "uses" if file.is_read_only else "writes to"
                 raise ValueError(f"{other.name} {does} this disk: use a copy of it")
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """The file that a path leads to: its file system and number; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def write(path: Path, content: str) -> None:
+    """Stores a record: afterwards the file has the old or the new one, also after a power cut.
+
+    Raises OSError, for example if the disk is full; the old record stays.
+    """
+    new = path.with_name(f".{path.name}.new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    os.rename(new, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Waits until new, renamed and removed names of a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> Path:
+    """Creates a folder with one for disks. Raises OSError."""
+    for path in (folder, folder / "disks"):
+        path.mkdir(mode=0o700)
+        sync_folder(path.parent)
+    return folder
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies a file to a new one, which only its owner may read, and waits for the disk.
+
+    Raises ValueError for a source that is no regular file, and OSError.
+    """
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with regular(source) as origin, open(os.open(target, new, 0o600), "wb") as copy:
+        for _ in copy_data(origin.number, copy.fileno()):
+            pass
+        os.fsync(copy.fileno())
+    sync_folder(target.parent)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Gives a file a second name, and waits for the disk. Raises OSError."""
+    os.link(source, target)
+    sync_folder(target.parent)
+
+
+def grow_file(path: Path, size: int) -> None:
+    """Makes a disk `size` bytes long, with zeros that use no blocks.
+
+    Raises ValueError and OSError.
+    """
+    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
+        found = os.fstat(file.fileno())
+        is_possible = found.st_size <= size < 1 << 63 and size % 512 == 0
+        if not stat.S_ISREG(found.st_mode) or not is_possible:
+            raise ValueError(
+                f"a disk of {found.st_size} bytes cannot grow to {size} bytes, its whole length"
+            )
+        file.truncate(size)
+        os.fsync(file.fileno())
+
+
+def take_over(path: Path) -> None:
+    """Makes this process's user the owner of a file that a jailed user has written."""
+    with regular(path, os.O_NOFOLLOW) as file:
+        os.fchown(file.number, os.geteuid(), os.getegid())
+        os.fchmod(file.number, 0o600)
+        os.fsync(file.number)
+
+
+def remove(path: Path) -> None:
+    """Removes a file, or a folder with everything in it; does nothing if there is none."""
+    for left in reversed(range(MOST_ATTEMPTS)):
+        if not os.path.lexists(path):
+            return
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            sync_folder(path.parent)
+        except OSError as error:  # what does the work of a killed keeper removes and moves files
+            if not left or error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise

@@ -80,7 +80,7 @@ def kill_before(moment: int) -> None:
 
         return with_moments
 
-    for name in ("begin", "put", "forget", "remove"):
+    for name in ("put", "remove"):
         setattr(Records, name, counted(getattr(Records, name)))
     exchange = AsyncUnixChannel.exchange
 

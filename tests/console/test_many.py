@@ -146,7 +146,7 @@ class Long:
 
     def remove(self) -> None:
         for id in self._ids:
-            self._records.forget(id)  # the console removes what is left
+            (self._records.path(id) / "machine.json").unlink()  # the console removes what is left
 
 
 @pytest.fixture

@@ -1,96 +1,212 @@
-"""A machine as this process has it: its record, and its monitor, which is started and ended."""
+"""What this process has of machines: control of their folder, and monitors."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from generated_vmm import AsyncVmmClient
-from generated_vmm.concurrency._async import in_thread
-from generated_vmm.errors import VmmTimeoutError
+from generated_vmm.concurrency._async import finished, in_thread, sleep
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines.definition import files_of
-from generated_vmm.machines.errors import MachineError, unknown
-from generated_vmm.machines.options import Options
-from generated_vmm.machines.records import End, MachineRecord, boot_id
-from generated_vmm.machines.restart import after_end
+from generated_vmm.machines.definition import Options, files_of
+from generated_vmm.machines.records import (
+    End,
+    Kind,
+    MachineError,
+    MachineRecord,
+    Operation,
+    Report,
+    State,
+)
 from generated_vmm.machines.store import Store
 from generated_vmm.process import AsyncJailedMonitor, AsyncMonitor, MonitorError, MonitorExited
 from generated_vmm.process.keeper.record import RECORD
+from generated_vmm.transport.connection import start_over_in_children
 
 if TYPE_CHECKING:
+    from generated_vmm.process.keeper.kernel import Descriptor
     from generated_vmm.process.network import Tap
 
-MOMENT_SECONDS = 0.25
-LAST_LINES = 5
+LOOKS, LOOK_SECONDS = 100, 0.02
+"""How often and after which pause an operation tries to begin while `reconcile` looks."""
+LAST_LINES: Final = 5
 """The lines of a monitor's log that are stored with its end."""
+UNTAKEN: Final = "call `reconcile` first"
+CLOSED: Final = "they are closed"
+FORKED: Final = "the process that it was forked from does: make `AsyncMachines` after the fork"
+
+
+class AsyncControl:
+    """The machines of a store as this process has them: its lock, and the monitors."""
+
+    def __init__(self, store: Store, options: Options) -> None:
+        self.store, self.options = store, options
+        self.monitors: dict[str, AsyncMonitor] = {}
+        self.taps: dict[str, list[Tap]] = {}
+        self.reports: list[Report] = []
+        """What the next `reconcile` reports."""
+        self.busy: dict[str, object] = {}
+        """What has a machine for itself, by the machine's id."""
+        self.given_up = ""
+        """Why this process controls nothing any more."""
+        self._lock: Descriptor | None = None
+        self._taking = threading.Lock()
+        start_over_in_children(self)
+
+    def take(self) -> None:
+        """Takes control of the machines.
+
+        Raises `MachineError` after `close`, and if another process has control.
+        """
+        with self._taking:
+            if self._lock is None and not self.given_up:
+                self._lock = self.store.take_control()
+        self.require_taken()
+
+    def require_taken(self) -> None:
+        """Raises `MachineError` unless this process has control, and keeps it."""
+        if self._lock is None or self.given_up:
+            why = self.given_up or UNTAKEN
+            raise MachineError(
+                f"this process does not control the machines of {self.store.folder}: {why}"
+            )
+
+    def start_over(self) -> None:
+        """In a forked process: the parent has control, and its end is the end of the lock."""
+        self.given_up, self._lock, self._taking = FORKED, None, threading.Lock()
+        self.busy.clear()
+
+    def operation_of(self, machine: str) -> Operation | None:
+        """What is done with a machine, in this process or another one, or was left half done."""
+        found = self.store.machines.get(machine)
+        return found.operation if found is not None else None
+
+    @asynccontextmanager
+    async def turn(self, machine: str, *, waits: bool = False) -> AsyncIterator[bool]:
+        """A block that has a machine for itself, or false if something else has it.
+
+        It `waits` for something else that does not record an operation.
+        """
+        what = object()
+        try:
+            for _ in range(LOOKS):
+                if self.busy.setdefault(machine, what) is what or not waits:
+                    break
+                if self.operation_of(machine) is not None:
+                    break
+                await sleep(LOOK_SECONDS)
+            yield self.busy.get(machine) is what
+        finally:
+            is_left = self.busy.get(machine) is what
+            if is_left:
+                del self.busy[machine]
+            if is_left and self.given_up:
+                await self.close()
+
+    async def close(self) -> None:
+        """Lets nothing begin any more, and gives up each machine once its operation has ended.
+
+        The lock is the last. Raises `MonitorError` for a monitor that does not end.
+        """
+        self.given_up = self.given_up or CLOSED
+        await finished(self._close)
+
+    async def _close(self) -> None:
+        failures, what = list[MonitorError](), object()
+        for machine in list(self.monitors):
+            try:
+                if self.busy.setdefault(machine, what) is what:
+                    await AsyncHeld(self, machine).let_go()
+            except MonitorError as failure:
+                failures.append(failure)
+            finally:
+                if self.busy.get(machine) is what:
+                    del self.busy[machine]
+        if not self.busy:
+            self._lock = None
+        if failures:
+            raise failures[0]
 
 
 class AsyncHeld:
-    """A machine of the store, with the monitor and the tap devices that this process has of it.
+    """A machine of the store, with the monitor and the tap devices that this process has of it."""
 
-    `busy` is what is done with it.
-    """
-
-    def __init__(self, machine: str, store: Store, options: Options) -> None:
-        self.id, self.store, self.options = machine, store, options
-        self.busy: object = None
-        self.monitor: AsyncMonitor | None = None
-        self._taps: list[Tap] = []
-
-    @property
-    def folder(self) -> Path:
-        """The machine's own folder."""
-        return self.store.machines.path(self.id)
+    def __init__(self, control: AsyncControl, machine: str) -> None:
+        self.control, self.id = control, machine
+        self.store, self.options = control.store, control.options
+        self.folder = self.store.machines.path(machine)
 
     @property
     def record(self) -> MachineRecord:
         """The machine as it is stored. Raises `MachineError` if it does not exist."""
-        record = self.store.machines.get(self.id)
-        if record is None:
-            raise unknown(self.id)
-        return record
+        return self.store.machines.the(self.id)
 
-    async def change(self, **members: object) -> MachineRecord:
-        """Stores the machine with other members, and returns it."""
-        if members.get("started_at") is not None:
-            members["boot"] = boot_id()
+    def begun(self, kind: Kind, by: str, target: str = "", name: str = "") -> Operation:
+        """An operation that changes the machine, or makes a copy with this id and name."""
+        own = self.record.name
+        return Operation(
+            kind=kind, machine=self.id, name=own, by=by, target=target, target_name=name
+        )
+
+    async def change(self, **members: object) -> None:
+        """Stores the machine with other members."""
         changed = self.record.model_copy(update=members)
         await in_thread(self.store.machines.put, self.id, changed)
-        return changed
+
+    async def step(self, what: str, *, is_done: bool = False, **members: object) -> None:
+        """Records the next step before it is done. Raises OSError: then it may not be done."""
+        if (operation := self.record.operation) is not None:
+            changes = {"step": what, "is_done": is_done}
+            await self.change(operation=operation.model_copy(update=changes), **members)
+
+    async def commit(self, what: str, **members: object) -> None:
+        """Stores what the machine should be, which the end of the operation makes true."""
+        await self.step(what, is_done=True, **members)
+
+    def require(self, *states: State) -> None:
+        """Raises `MachineError` if the machine is in another state."""
+        record = self.record
+        state = record.should_be if record.started_at is not None else "Ended"
+        if state not in states:
+            wanted = " or ".join(states).lower()
+            hint = "; resume() lets it run" if state == "Paused" else ""
+            found = f"is {state.lower()}" if record.end or state != "Ended" else "was not started"
+            raise MachineError(f"{record.name} {found}; it must be {wanted}{hint}")
+
+    @property
+    def monitor(self) -> AsyncMonitor | None:
+        """The monitor; None unless this process has it."""
+        return self.control.monitors.get(self.id)
 
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
         return self.monitor is not None and self.monitor.running
 
-    @property
-    def client(self) -> AsyncVmmClient:
-        """The client of its monitor. Raises `MachineError` if it does not run."""
+    def running(self) -> AsyncMonitor:
+        """Its monitor. Raises `MachineError` if it does not run."""
         if self.monitor is None or not self.is_up:
             is_unseen = self.monitor is None and self.record.started_at is not None
             hint = ", or `reconcile` must find its monitor" if is_unseen else ": start() starts it"
             raise MachineError(f"{self.record.name} does not run{hint}")
-        return self.monitor.client
+        return self.monitor
+
+    @property
+    def client(self) -> AsyncVmmClient:
+        """The client of its monitor. Raises `MachineError` if it does not run."""
+        return self.running().client
 
     def guest(self) -> AsyncGuest:
         """Its guest. Raises `MachineError` if it does not run, or has no agent."""
-        _, port = self.client, self.record.definition.agent
-        if port is None or self.monitor is None:
+        monitor, port = self.running(), self.record.definition.agent
+        if port is None:
             raise MachineError(f"{self.record.name} has no agent")
-        return AsyncGuest(self.monitor, port=port, timeout=self.options.timeout)
-
-    async def has_ended(self) -> bool:
-        """Whether a monitor that did not respond has ended, or ends within a moment."""
-        with suppress(VmmTimeoutError):
-            if self.monitor is not None:
-                await self.monitor.wait(MOMENT_SECONDS)
-            return True
-        return False
+        return AsyncGuest(monitor, port=port, timeout=self.options.timeout)
 
     def folders(self) -> list[Path]:
         """The folders of its monitors: one, if any. A jail's is named by its program.
@@ -109,10 +225,8 @@ class AsyncHeld:
         await self.find()
         await self.end()
         record = self.record
-        if record.definition.jail is None:
-            await in_thread(_remove_sockets, self.folder)
         await self._make_taps(record)
-        self.monitor = await self._new(record).start()
+        self.control.monitors[self.id] = await self._new(record).start()
         for file in files_of(record.definition.configuration):
             await self.admit(file.path, writable=not file.is_read_only)
         return self.client
@@ -139,24 +253,22 @@ class AsyncHeld:
 
             tap = Tap(**wanted.model_dump(), uid=record.uid or None)
             await tap.__aenter__()
-            self._taps.append(tap)
+            self.control.taps.setdefault(self.id, []).append(tap)
 
-    async def _remove_taps(self) -> None:
-        while self._taps:
-            await self._taps.pop().__aexit__(None, None, None)
-
-    async def admit(self, path: str, *, writable: bool, at: str | None = None) -> None:
-        """Gives a machine that runs access to a file: in a jail at the same path, or `at` another.
+    async def admit(self, path: str, *, writable: bool) -> None:
+        """Gives a machine that runs access to a file, in a jail at the same path.
 
         Raises ValueError for a file that it may not use, and OSError.
         """
         monitor, record = self.monitor, self.record
-        source = self.store.source(record, path)
+        source = self.folder / path
         if path.startswith("/"):
             source = self.options.require_allowed(path)
             await in_thread(self.store.require_free, record, source, writable=writable)
+        elif ".." in source.parts:
+            raise ValueError(f"{path} is not in the machine's own folder")
         if isinstance(monitor, AsyncJailedMonitor):
-            inside = "/" + (at or path).lstrip("/")
+            inside = "/" + path.lstrip("/")
             with suppress(FileExistsError):
                 if writable or _can_be_linked(source, monitor.root):
                     await monitor.link_in(source, inside, give=writable)
@@ -169,65 +281,54 @@ class AsyncHeld:
         Attaches to a monitor that an earlier process has left. Raises `MonitorError` if it cannot
         be attached to.
         """
-        if self.monitor is None and (end := await self._attach()) is not None:
-            await self._remove_taps()
-            return end
-        return None if self.is_up else await self.end()
+        found = await self._attach() if self.monitor is None else None
+        if self.is_up:
+            return None
+        ended = await self.end()
+        return found or ended
 
     async def _attach(self) -> End | None:
         folder = max(self.folders(), key=_recorded_at, default=None)
         if folder is None or not _recorded_at(folder):
-            return _end_of(None, ())
+            return None
         kind = AsyncMonitor if folder.parent == self.store.run else AsyncJailedMonitor
         try:
-            self.monitor = await kind.attach(folder)
+            self.control.monitors[self.id] = await kind.attach(folder)
         except MonitorExited as error:
-            return _end_of(error.returncode, error.log)
+            return End(returncode=error.returncode, log=error.log[-LAST_LINES:])
         except MonitorError:
-            if _recorded_at(folder):
+            if _recorded_at(folder):  # else what does the work of a killed keeper has removed it
                 raise
-            return _end_of(None, ())  # what does the work of a killed keeper has removed it
         return None
 
-    async def look(self) -> MachineRecord:
-        """Attaches to the monitor of a machine that has started, unless it has ended: see `note`.
-
-        Returns the machine as it is stored then.
-        """
+    async def look(self) -> None:
+        """Attaches to the monitor of a machine that has started; if it has ended, see `note`."""
         end = await self.find() if self.record.started_at is not None else None
-        return await self.note(end) if end is not None else self.record
+        if end is not None:
+            await self.note(end)
 
-    async def note(self, end: End) -> MachineRecord:
+    async def note(self, end: End) -> None:
         """Stores that its monitor has ended by itself, to be reported by the next `reconcile`."""
-        return await self.change(is_told=False, **after_end(self.record, end))
+        await self.change(**self.record.after(end))
 
     async def end(self, grace: float | None = 0) -> End:
         """Ends the monitor that this process has, with its tap devices, and says how it ended."""
-        monitor, end = self.monitor, _end_of(None, ())
-        if monitor is not None:
-            log = [line.message for line in monitor.log]
-            end = _end_of(await monitor.stop(grace), log)
-            await self._forget()
-        await self._remove_taps()
+        end = End()
+        if (monitor := self.monitor) is not None:
+            log = tuple(line.message for line in monitor.log)
+            end = End(returncode=await monitor.stop(grace), log=log[-LAST_LINES:])
+            self.control.monitors.pop(self.id, None)
+        for tap in self.control.taps.pop(self.id, ()):
+            await tap.__aexit__(None, None, None)
         return end
-
-    async def _forget(self) -> None:
-        monitor, self.monitor = self.monitor, None
-        if monitor is not None:
-            await monitor.client.close()
 
     async def let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""
         if self.monitor is not None and self.options.detached:
             with suppress(MonitorError):  # it has ended in this moment
                 await self.monitor.detach()
-            await self._forget()
+            self.control.monitors.pop(self.id, None)
         await self.end()
-
-
-def _end_of(returncode: int | None, log: Iterable[str]) -> End:
-    last = tuple(log)[-LAST_LINES:]
-    return End(how="lost" if returncode is None else "ended", returncode=returncode, log=last)
 
 
 def _recorded_at(folder: Path) -> float:
@@ -242,10 +343,3 @@ def _can_be_linked(source: Path, root: Path) -> bool:
     """Whether a jailed user can read a hard link to a file; both must be on one file system."""
     found = source.stat()
     return bool(found.st_mode & stat.S_IROTH) and found.st_dev == root.stat().st_dev
-
-
-def _remove_sockets(folder: Path) -> None:
-    """Removes the sockets of vsock devices that a monitor without a jail has left."""
-    for path in folder.iterdir():
-        if stat.S_ISSOCK(path.lstat().st_mode):
-            os.unlink(path)

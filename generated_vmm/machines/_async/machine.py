@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, Unpack, get_args
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import in_thread
 from generated_vmm.facade.elsewhere import MACHINE
 from generated_vmm.guest import AsyncGuest
-from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.held import AsyncHeld
-from generated_vmm.machines._async.making import clone, copy_disks, restore, write_down
-from generated_vmm.machines._async.operation import AsyncRun, carry_out, start
-from generated_vmm.machines.copies import Taps, Wish, copies_of
-from generated_vmm.machines.definition import Definition, disks_of, require_definition
-from generated_vmm.machines.errors import MachineError
-from generated_vmm.machines.files import grow_file, require_whole_disks, with_own_disks
-from generated_vmm.machines.options import HostPath
-from generated_vmm.machines.records import (
-    End,
-    Kind,
-    MachineRecord,
-    Operation,
-    SnapshotRecord,
-    State,
-    new_id,
-)
+from generated_vmm.machines import records
+from generated_vmm.machines._async.held import AsyncControl, AsyncHeld
+from generated_vmm.machines._async.making import clone, restore, start, with_copies, write_down
+from generated_vmm.machines._async.operation import carry_out, conform
+from generated_vmm.machines.copies import CopyOptions, Wish, as_stored
+from generated_vmm.machines.definition import Definition, HostPath, disks_of, require_definition
+from generated_vmm.machines.records import MachineError
+from generated_vmm.machines.store import grow_file
 from generated_vmm.misuse import Told, Word, compared_after_a_call, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport.calls import Advise
 
-STORED = ("drives", "mmds", "network-interfaces", "pmem")
+STORED: Final = ("drives", "mmds", "network-interfaces", "pmem")
 """What can be set while a machine runs, by the first word of the path, and is in its definition."""
-ENDED: Final = Word.of((*get_args(State), "Not started"), "Ended")
+ENDED: Final = Word.of((*get_args(records.State), "Not started"), "Ended")
 
 
 class AsyncMachine(Told):
@@ -53,12 +41,12 @@ class AsyncMachine(Told):
 
     _elsewhere = MACHINE
 
-    def __init__(self, control: AsyncControl, held: AsyncHeld) -> None:
-        self._control, self._held, self.id = control, held, held.id
+    def __init__(self, held: AsyncHeld) -> None:
+        self._held, self.id = held, held.id
         self._given: tuple[Definition, Definition] | None = None
 
     @property
-    def record(self) -> MachineRecord:
+    def record(self) -> records.MachineRecord:
         """The machine as it is stored, which callers share and do not change.
 
         Raises `MachineError` if it does not exist any more.
@@ -78,33 +66,24 @@ class AsyncMachine(Told):
         """
         stored = self.record.definition
         given = stored.model_copy(deep=True)
-        if not self._is_given_changed():
+        if not self._is_given_changed:
             self._given = given, stored
         return given
 
+    @property
     def _is_given_changed(self) -> bool:
         """Whether a caller has changed the copy that it got, and stored none since."""
         return self._given is not None and self._given[0] != self._given[1]
 
-    def _warn_of_lost_change(self) -> None:
-        """A RuntimeWarning for the line that starts a machine without the caller's change."""
-        if self._is_given_changed():
-            self._given = None
-            warn_caller(
-                f"machine.definition is a copy: what was changed in that of {self.name} is not "
-                f"stored. Keep it in a variable, and pass it to machine.edit(...)"
-            )
-
     @property
-    def end(self) -> End | None:
+    def end(self) -> records.End | None:
         """How its last monitor has ended; None if none has."""
         return self.record.end
 
     @property
-    def operation(self) -> Operation | None:
+    def operation(self) -> records.Operation | None:
         """The operation that runs, in this process or another one, or was left half done."""
-        found = self._control.store.machines.get(self.id)
-        return found.operation if found is not None else None
+        return self._held.control.operation_of(self.id)
 
     @property
     def monitor(self) -> AsyncMonitor | None:
@@ -117,7 +96,7 @@ class AsyncMachine(Told):
 
         Emits a RuntimeWarning when it sets what the next start replaces: see `changing`.
         """
-        client = self._seen().client
+        client = self._held.client
         return client._with(advise=partial(self._advice, client._sender.settings.advise))
 
     def _advice(
@@ -125,14 +104,14 @@ class AsyncMachine(Told):
     ) -> str:
         is_put = operation.method == "PUT" or b'"path_on_host"' in (operation.body or b"")
         is_set = is_put and operation.path.split("/")[1] in STORED
-        if not is_set or is_accepted or self._held.busy is not None:
+        if not is_set or is_accepted or self.id in self._held.control.busy:
             return otherwise(operation, is_accepted=is_accepted) if otherwise else ""
         return "the next start replaces this: make the call in `with machine.changing(...)`"
 
     def guest(self) -> AsyncGuest:
         """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
         definition names no agent."""
-        return self._seen().guest()
+        return self._held.guest()
 
     def vsock_path(self, port: int) -> Path:
         """The unix socket to which the guest is led that connects to `port` of its host.
@@ -157,22 +136,13 @@ class AsyncMachine(Told):
         Raises `VmmError` without a response, and `MachineError` for a machine that another process
         may have: before `reconcile`, and after `close`.
         """
-        held = self._seen()
-        self._control.advise(held)
-        if held.monitor is None and held.record.should_be != "Ended":
-            await self._control.look(held)
+        held = self._held
+        if not held.is_up and held.record.should_be != "Ended":
+            held.control.require_taken()
+            async with held.control.turn(self.id) as is_ours:
+                if is_ours and held.monitor is None:
+                    await held.look()
         return (await held.client.get_instance_info()).state if held.is_up else ENDED
-
-    def _seen(self) -> AsyncHeld:
-        """What this process has of it. Raises `MachineError` if another one may have it."""
-        if not self.is_up and self.record.should_be != "Ended":
-            self._control.require_taken(self.name)
-        return self._held
-
-    def _carry_out(
-        self, kind: Kind, by: str, grace: float | None = None
-    ) -> AbstractAsyncContextManager[AsyncRun]:
-        return carry_out(self._control, self.record.begun(kind, by), grace=grace)
 
     async def start(self, *, by: str = "") -> None:
         """Starts the monitor and boots the guest; does nothing if it runs.
@@ -180,35 +150,42 @@ class AsyncMachine(Told):
         Raises `MachineError` if it is paused: `resume` lets it run. Emits a RuntimeWarning for a
         `definition` that was changed and not stored, and for disks of which none is the root.
         """
-        self._warn_of_lost_change()
-        async with self._carry_out("start", by) as run:
-            await start(run)
+        if self._is_given_changed:
+            self._given = None
+            warn_caller(
+                f"machine.definition is a copy: what was changed in that of {self.name} is not "
+                f"stored. Keep it in a variable, and pass it to machine.edit(...)"
+            )
+        async with carry_out(self._held, self._held.begun("start", by)):
+            await start(self._held)
 
     async def pause(self, *, by: str = "") -> None:
         """Pauses a machine that runs."""
-        async with self._carry_out("pause", by) as run:
-            run.require("Running", "Paused")
-            await run.commit("pauses the machine", should_be="Paused")
+        async with carry_out(self._held, self._held.begun("pause", by)):
+            self._held.require("Running", "Paused")
+            await self._held.commit("pauses the machine", should_be="Paused")
 
     async def resume(self, *, by: str = "") -> None:
         """Lets a paused machine run again; its agent sets the clock.
 
         If the agent fails, the machine runs all the same, and `record.agent_error` says why.
         """
-        async with self._carry_out("resume", by) as run:
-            run.require("Paused", "Running")
-            await run.commit("resumes the machine", should_be="Running")
+        async with carry_out(self._held, self._held.begun("resume", by)):
+            self._held.require("Paused", "Running")
+            await self._held.commit("resumes the machine", should_be="Running")
 
     async def stop(self, *, grace: float | None = None, by: str = "") -> None:
         """Ends the machine: its guest gets `grace` seconds to shut down."""
         require_kind("grace", grace, "a number of seconds", int, float)
-        async with self._carry_out("stop", by, grace) as run:
-            await run.commit("ends the monitor", should_be="Ended", failures=0, retry_at=None)
+        ended = {"should_be": "Ended", "failures": 0, "retry_at": None}
+        async with carry_out(self._held, self._held.begun("stop", by)):
+            await self._held.commit("ends the monitor", **ended)
+            await conform(self._held, grace=grace)
 
     async def delete(self, *, by: str = "") -> None:
         """Ends the machine and removes it with its own disks. Its snapshots stay."""
-        async with self._carry_out("delete", by) as run:
-            await run.step("removes the files")
+        async with carry_out(self._held, self._held.begun("delete", by)):
+            pass  # a machine that is being deleted is removed at the end
 
     async def edit(self, definition: Definition, *, by: str = "") -> None:
         """Replaces the definition of a machine that does not run.
@@ -218,14 +195,14 @@ class AsyncMachine(Told):
         """
         require_definition(definition)
         before, self._given = self.record.definition, None
-        async with self._carry_out("edit", by) as run:
+        async with carry_out(self._held, self._held.begun("edit", by)):
             self._require_still(before, Definition.model_fields)
-            run.require("Ended")
+            self._held.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
-            made = await copy_disks(run, definition, known)
-            await run.commit("changes the definition", definition=made)
+            made = await with_copies(self._held, definition, known)
+            await self._held.commit("changes the definition", definition=made)
 
     def _require_still(self, before: Definition, members: Iterable[str]) -> None:
         """New members were made of what the caller has read: another change would be lost."""
@@ -241,33 +218,20 @@ class AsyncMachine(Told):
         A machine that runs is paused meanwhile. The snapshot appears as a whole. If the guest's
         agent does not let it stand still, `record.is_held` is false; see `restore`.
         """
-        control, snapshot = self._control, new_id()
-        operation = self.record.begun("snapshot", by, snapshot, name)
-        async with carry_out(control, operation) as run:
-            folder = await in_thread(control.store.snapshots.begin, snapshot)
-            copied = copies_of(self.record.definition)
-            written = await write_down(run, folder, copied, needs_hold=False)
-            await run.step("appears")
-            await in_thread(control.store.snapshots.put, snapshot, written)
-        return AsyncSnapshot(control, snapshot)
+        held, operation = self._held, self._held.begun("snapshot", by, records.new_id(), name)
+        async with carry_out(held, operation):
+            written = await write_down(held, operation, needs_hold=False)
+            await held.step("appears")
+            await in_thread(held.store.add_snapshot, written)
+        return AsyncSnapshot(held.control, written)
 
-    async def clone(
-        self,
-        name: str,
-        *,
-        taps: Taps | None = None,
-        run: bool = True,
-        renew: bool = True,
-        by: str = "",
-    ) -> AsyncMachine:
+    async def clone(self, name: str, **options: Unpack[CopyOptions]) -> AsyncMachine:
         """Makes a machine that continues from the present state of this one.
 
-        `taps` names a tap device for each network interface, which the two cannot share. Without
-        `run`, the clone stays paused. Without `renew`, the agent does not give it an identity of
-        its own, and is not needed; without an agent nothing does, which is logged.
+        The options are those of `CopyOptions`. Without an agent nothing gives the clone an identity
+        of its own, which is logged.
         """
-        wish = Wish(name, by, taps or {}, run, renew)
-        return AsyncMachine(self._control, await clone(self._control, self.record, wish))
+        return AsyncMachine(await clone(self._held, Wish(name, **options)))
 
     async def admit(self, path: HostPath, *, writable: bool = False) -> None:
         """Gives the machine, which runs, access to a file of the host, in a jail at the same path.
@@ -276,58 +240,50 @@ class AsyncMachine(Told):
         that another machine writes to. Raises `MachineError` if it does not run, and in a process
         that does not control it.
         """
-        self._control.require_taken(self.name)
-        _ = self.client
+        self._held.control.require_taken()
+        self._held.running()
         await self._held.admit(os.fspath(path), writable=writable)
 
-    def changing(self, *, by: str = "", **members: object) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def changing(self, *, by: str = "", **members: object) -> AsyncIterator[None]:
         """A block in which the caller changes devices of a machine that runs, through `client`.
 
         At its end, these members of the definition are stored for the next start; nothing is if it
         raises. A `configuration` is stored with the disks as they are given. Raises `MachineError`
         if somebody changes one of these members before the block begins.
         """
-        return AsyncChange(self._changing(by, members))
-
-    @asynccontextmanager
-    async def _changing(self, by: str, members: Mapping[str, object]) -> AsyncIterator[None]:
-        before = self.record.definition
+        before, held = self.record.definition, self._held
         if "configuration" in members:
             self._given = None
-        async with self._carry_out("edit", by) as run:
+        async with carry_out(held, held.begun("edit", by)):
             self._require_still(before, members)
             definition = self.record.definition.replace(**members)
-            folder = self._held.folder
-            made = await in_thread(with_own_disks, definition.configuration, folder)
-            await in_thread(require_whole_disks, made, folder)
-            definition = definition.replace(configuration=made)
             if definition.jail != self.record.definition.jail:
                 raise MachineError("only `edit` changes a jail")
+            made = await in_thread(as_stored, definition.configuration, held.folder)
             yield
-            await run.commit("changes the definition", definition=definition)
+            definition = definition.replace(configuration=made)
+            await held.commit("changes the definition", definition=definition)
 
     async def grow(self, disk: str, size: int, *, by: str = "") -> None:
         """Makes one of its own disks `size` bytes long; a guest that runs is told of it.
 
         The guest's partitions and file systems stay as they are. If it is interrupted, a second
         call does the rest. Raises ValueError for a disk that is not its own, a smaller size, and
-        one that is no multiple of 512. Emits a RuntimeWarning for the size that the disk has.
+        one that is no multiple of 512.
         """
         require_kind("size", size, "a number of bytes, such as 2 * 1024**3", int)
-        async with self._carry_out("edit", by) as run:
-            record = self.record
-            used = {one.id: one.path for one in disks_of(record.definition.configuration)}
+        held = self._held
+        async with carry_out(held, held.begun("edit", by)):
+            used = {one.id: one.path for one in disks_of(self.record.definition.configuration)}
             if used.get(disk, "/").startswith("/"):
                 own = ", ".join(id for id, path in used.items() if not path.startswith("/"))
                 raise ValueError(f"{disk} is no disk of this machine's own: {own or 'it has none'}")
-            await run.step("makes the disk longer")
-            source = self._control.store.source(record, used[disk])
-            before = await in_thread(grow_file, source, size)
-            await run.commit("tells the guest")
+            await held.step("makes the disk longer")
+            await in_thread(grow_file, held.folder / used[disk], size)
+            await held.commit("tells the guest")
             if self.is_up:
-                await self.client.drive(disk).update(path_on_host=used[disk])
-        if size == before:
-            warn_caller(f"{disk} had {size} bytes before: size is the whole length, no growth")
+                await held.client.drive(disk).update(path_on_host=used[disk])
 
     async def change(self, *, by: str = "", **members: object) -> None:
         """Stores other members of the definition, such as `restart`, also while it runs.
@@ -344,48 +300,20 @@ class AsyncMachine(Told):
         return f"<{type(self).__name__} {self.id}>"
 
 
-class AsyncChange(AbstractAsyncContextManager[None]):
-    """A block that changes a machine: a RuntimeWarning if it never begins."""
-
-    def __init__(self, block: AbstractAsyncContextManager[None]) -> None:
-        self._block, self._has_begun = block, False
-
-    async def __aenter__(self) -> None:
-        self._has_begun = True
-        await self._block.__aenter__()
-
-    async def __aexit__(self, *raised: Any) -> bool | None:
-        return await self._block.__aexit__(*raised)
-
-    def __del__(self) -> None:
-        if not self._has_begun:
-            message = "machine.changing(...) does nothing without `async with`"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-
-
 class AsyncSnapshot:
-    """A snapshot of a folder: the memory of a machine, and copies of its disks."""
+    """A snapshot of a folder: the memory of a machine, and copies of its disks.
 
-    def __init__(self, control: AsyncControl, snapshot: str) -> None:
-        self._control, self.id = control, snapshot
+    Several snapshots may have the same `name`.
+    """
+
+    def __init__(self, control: AsyncControl, record: records.SnapshotRecord) -> None:
+        self._control, self.id = control, record.id
+        self.name, self.created_at = record.name, record.created_at
 
     @property
-    def record(self) -> SnapshotRecord:
+    def record(self) -> records.SnapshotRecord:
         """The snapshot as it is stored. Raises `MachineError` if it does not exist any more."""
-        record = self._control.store.snapshots.get(self.id)
-        if record is None:
-            raise MachineError(f"the snapshot {self.id} does not exist any more")
-        return record
-
-    @property
-    def name(self) -> str:
-        """Its name; several snapshots may have the same."""
-        return self.record.name
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was made."""
-        return self.record.created_at
+        return self._control.store.snapshots.the(self.id)
 
     @property
     def size(self) -> int:
@@ -393,29 +321,19 @@ class AsyncSnapshot:
         folder = self._control.store.snapshots.path(self.id)
         return sum(path.stat().st_blocks for path in folder.rglob("*")) * 512
 
-    async def restore(
-        self,
-        name: str,
-        *,
-        taps: Taps | None = None,
-        run: bool = True,
-        renew: bool = True,
-        by: str = "",
-    ) -> AsyncMachine:
+    async def restore(self, name: str, **options: Unpack[CopyOptions]) -> AsyncMachine:
         """Makes a machine that continues from the snapshot, with copies of its disks.
 
-        `taps` names a tap device for each network interface. Without `run`, it stays paused.
-        Without `renew`, the agent does not give it an identity of its own. Raises `MachineError`
-        with `renew` if the guest did not stand still when the snapshot was written.
+        The options are those of `CopyOptions`. Raises `MachineError` with `renew` if the guest did
+        not stand still when the snapshot was written.
         """
-        wish = Wish(name, by, taps or {}, run, renew)
-        return AsyncMachine(self._control, await restore(self._control, self.record, wish))
+        return AsyncMachine(await restore(self._control, self.record, Wish(name, **options)))
 
     async def delete(self) -> None:
         """Removes the snapshot. Machines that continue from it are not affected."""
         _ = self.record
         self._control.take()
-        await in_thread(self._control.store.remove_snapshot, self.id)
+        await in_thread(self._control.store.snapshots.remove, self.id)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

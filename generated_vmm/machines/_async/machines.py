@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack
 
 from generated_vmm.concurrency._async import Context, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.facade.elsewhere import MACHINES
-from generated_vmm.machines._async.control import AsyncControl
-from generated_vmm.machines._async.held import AsyncHeld
+from generated_vmm.machines import records
+from generated_vmm.machines._async.held import AsyncControl, AsyncHeld
 from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
-from generated_vmm.machines._async.making import create
-from generated_vmm.machines._async.operation import recover, remove_machine, start_if_due
+from generated_vmm.machines._async.making import start_again, with_copies
+from generated_vmm.machines._async.operation import carry_out, recover, remove_machine
 from generated_vmm.machines.copies import MEMORY
-from generated_vmm.machines.definition import Definition, require_definition
-from generated_vmm.machines.errors import MachineError, unknown
-from generated_vmm.machines.options import HostPath, MachinesOptions, Options
-from generated_vmm.machines.records import MachineRecord, Operation, Report, boot_id
-from generated_vmm.machines.store import ID, Store
+from generated_vmm.machines.definition import (
+    Definition,
+    HostPath,
+    MachinesOptions,
+    Options,
+    require_definition,
+)
+from generated_vmm.machines.store import ID, NEW, Store
 from generated_vmm.misuse import Told, require_kind, require_options
 
 
@@ -45,7 +46,7 @@ class AsyncMachines(Context, Told):
 
     def __init__(self, folder: HostPath, **options: Unpack[MachinesOptions]) -> None:
         require_options(options, MachinesOptions.__annotations__)
-        self._store, self._is_tidy = Store(folder), False
+        self._store = Store(folder)
         self._control = AsyncControl(self._store, Options(**options))
 
     def take_control(self) -> None:
@@ -53,9 +54,9 @@ class AsyncMachines(Context, Told):
         self._control.take()
 
     def _machine(self, machine: str) -> AsyncMachine:
-        return AsyncMachine(self._control, self._control.of(machine))
+        return AsyncMachine(AsyncHeld(self._control, machine))
 
-    def _those(self, records: Iterable[MachineRecord]) -> list[AsyncMachine]:
+    def _those(self, records: Iterable[records.MachineRecord]) -> list[AsyncMachine]:
         named = sorted(records, key=lambda record: record.name)
         return [self._machine(record.id) for record in named]
 
@@ -66,10 +67,10 @@ class AsyncMachines(Context, Told):
     def get(self, machine: str) -> AsyncMachine:
         """The machine with this id. Raises `MachineError` if there is none."""
         require_kind("machine", machine, "the id of a machine, such as machine.id", str)
-        is_id = ID.fullmatch(machine) is not None  # else it may be a path
-        record = self._store.machines.get(machine) if is_id else None
+        machines, is_id = self._store.machines, ID.fullmatch(machine)  # else it may be a path
+        record = machines.get(machine) if is_id else None
         if record is None or not record.is_whole:
-            raise unknown(machine)
+            raise machines.unknown(machine)
         return self._machine(machine)
 
     def find(self, name: str) -> AsyncMachine | None:
@@ -78,22 +79,22 @@ class AsyncMachines(Context, Told):
         found = (record for record in self._store.whole() if record.name == name)
         return next(iter(self._those(found)), None)
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[records.Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        return self._store.operations()
+        return [one.operation for one in self._store.machines.all() if one.operation is not None]
 
-    def written(self, operation: Operation) -> int | None:
+    def written(self, operation: records.Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
-        shelf = self._store.snapshots if operation.kind == "snapshot" else self._store.machines
+        written = self._store.machines.path(operation.machine) / NEW / MEMORY
         with suppress(OSError):
-            return (shelf.path(operation.target) / MEMORY).stat().st_blocks * 512
+            return written.stat().st_blocks * 512
         return None
 
     def snapshots(self) -> list[AsyncSnapshot]:
         """Every whole snapshot, the newest first."""
         found = self._store.snapshots.all()
         found.sort(key=lambda one: one.created_at, reverse=True)
-        return [AsyncSnapshot(self._control, record.id) for record in found]
+        return [AsyncSnapshot(self._control, record) for record in found]
 
     def users_of(self, path: HostPath) -> list[AsyncMachine]:
         """The machines that use a file, under whatever path.
@@ -114,10 +115,14 @@ class AsyncMachines(Context, Told):
         RuntimeWarning for a disk that is not raw, such as a qcow2 image.
         """
         require_definition(definition)
-        made = await create(self._control, name, definition, by, copy=copy_disks)
-        return AsyncMachine(self._control, made)
+        operation = records.creation("create", name, by)
+        held = AsyncHeld(self._control, operation.machine)
+        async with carry_out(held, operation, definition):
+            made = await with_copies(held, definition, [] if copy_disks else None)
+            await held.commit("appears", definition=made)
+        return AsyncMachine(held)
 
-    async def reconcile(self) -> list[Report]:
+    async def reconcile(self) -> list[records.Report]:
         """Makes true what should be true; returns what was found and done since the last call.
 
         Operations that a killed process has left are finished or undone. Monitors that still run
@@ -126,29 +131,26 @@ class AsyncMachines(Context, Told):
         program starts, and then about every second. Raises `MachineError` if another process
         controls the machines.
         """
-        control, store = self._control, self._store
+        control = self._control
         control.take()
-        control.reconciled_at = math.inf
-        with suppress(MachineError):  # tried again by the next call
-            if not self._is_tidy:
-                await in_thread(store.tidy_snapshots)
-                self._is_tidy = True
-        for machine in sorted(store.machines.ids(), key=self._place):
-            held, look = control.of(machine), object()
+        with suppress(OSError):  # the next call tries again
+            await in_thread(self._store.tidy_snapshots)
+        for machine in sorted(self._store.machines.ids(), key=self._place):
             try:
-                async with control.leaving(held, look):
-                    if not control.watch(held, look):
-                        continue
-                    await self._bring_in_order(held)
-                await start_if_due(control, held)
-            except (VmmError, OSError, ValueError, Warning) as error:
-                control.tell(self._failed(machine, error))
-        return control.told()
+                async with control.turn(machine) as is_ours:
+                    if is_ours and not control.given_up:
+                        await self._bring_in_order(AsyncHeld(control, machine))
+            except (VmmError, OSError, ValueError, Warning) as error:  # that is an error here
+                control.reports.append(self._failed(machine, error))
+        told, control.reports = control.reports, []
+        return told
 
-    def _failed(self, machine: str, error: Exception) -> Report:
+    def _failed(self, machine: str, error: Exception) -> records.Report:
         record = self._store.machines.readable(machine)
         name, begun = (record.name, record.operation) if record is not None else (machine, None)
-        return Report(what="failed", machine=machine, name=name, operation=begun, why=str(error))
+        return records.Report(
+            what="failed", machine=machine, name=name, operation=begun, why=str(error)
+        )
 
     def _place(self, machine: str) -> tuple[bool, int, str]:
         """What is half made comes first."""
@@ -158,21 +160,22 @@ class AsyncMachines(Context, Told):
         return record.is_whole, record.definition.order, record.name
 
     async def _bring_in_order(self, held: AsyncHeld) -> None:
-        control, machines = self._control, self._store.machines
-        record = machines.get(held.id)
-        if record is not None and record.operation is not None:
-            await recover(control, held, record.operation)
-        if machines.get(held.id) is None:  # it is deleted, or its creation was not recorded
+        if self._control.operation_of(held.id) is not None:
+            await recover(held)
+        if self._store.machines.get(held.id) is None:  # it is deleted
             return await remove_machine(held)
-        record = await held.look()
-        if not record.is_told and record.end is not None:
-            name, end = record.name, record.end
-            control.tell(Report(what=end.how, machine=held.id, name=name, end=end))
-            record = await held.change(is_told=True)
-        if record.boot != boot_id() and record.started_at is None:  # nothing outlives a boot
+        await held.look()
+        record, end = held.record, held.record.end
+        if not record.is_told and end is not None:
+            report = records.Report(what=end.how, machine=held.id, name=record.name, end=end)
+            self._control.reports.append(report)
+            await held.change(is_told=True)
+        boot = records.boot_id()
+        if record.boot != boot and record.started_at is None:  # nothing outlives a boot
             starts = {"should_be": "Running", "retry_at": None}
-            changes = starts if record.definition.autostart else {}
-            await held.change(boot=boot_id(), **changes)
+            await held.change(boot=boot, **starts if record.definition.autostart else {})
+        if held.record.is_due:
+            await start_again(held)
 
     async def close(self) -> None:
         """Gives up the machines, which continue to run if detached, without their tap devices.
@@ -183,13 +186,8 @@ class AsyncMachines(Context, Told):
         await self._control.close()
 
     async def __aenter__(self) -> Self:
-        self._control.open()
+        self._control.given_up = ""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -7,27 +7,103 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from operator import attrgetter
 from typing import Final, get_args
 
-from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import finished, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
-from generated_vmm.machines._async.control import AsyncControl
+from generated_vmm.machines import records
 from generated_vmm.machines._async.held import AsyncHeld
 from generated_vmm.machines.definition import Definition
-from generated_vmm.machines.errors import MachineBusy, MachineError
-from generated_vmm.machines.files import remove
-from generated_vmm.machines.records import MachineRecord, Operation, Report, State, What, now
-from generated_vmm.machines.restart import is_due, next_try
+from generated_vmm.machines.records import MachineBusy, Operation
+from generated_vmm.machines.store import NEW, remove
 from generated_vmm.process import MonitorExited
 
-STAND_STILL: Final = ("pause", "resume", "snapshot", "restore", "clone")
-"""Operations in which a guest is held or late until its agent lets it go on."""
+FOR_GOOD: Final = ("stop", "delete")
+"""Operations that are not undone once they have begun."""
 
 
-def is_done(held: AsyncHeld, operation: Operation) -> bool:
+@asynccontextmanager
+async def carry_out(
+    held: AsyncHeld, operation: Operation, made: Definition | None = None
+) -> AsyncIterator[None]:
+    """A block that carries an operation out, while nothing else begins with the machine.
+
+    `made` is what a machine is made of that the operation makes. See `recorded`.
+    """
+    async with held.control.turn(held.id, waits=True) as is_ours:
+        if not is_ours:
+            raise MachineBusy(operation.name, held.control.operation_of(held.id))
+        held.control.take()
+        async with recorded(held, operation, made):
+            yield
+
+
+@asynccontextmanager
+async def recorded(
+    held: AsyncHeld, operation: Operation, made: Definition | None = None, **members: object
+) -> AsyncIterator[None]:
+    """A block that carries an operation out, which begins with its record, and with `members`.
+
+    The block does what can be undone, and then commits: it stores what the machine should be. The
+    end of the block makes the machine what is stored, as `recover` does after a kill. If anything
+    raises, the machine becomes again what was stored before; a machine that the operation makes is
+    removed.
+    """
+    before: dict[str, object] = {}
+    try:
+        if made is not None:
+            await in_thread(held.store.begin_machine, operation, made)
+        else:
+            before = dict(await _found(held, operation)) | members
+            await held.change(**before | {"operation": operation})
+        yield
+        await conform(held)
+    except BaseException as error:
+        await finished(_undo, held, operation, before, error)
+        raise
+    await finished(_conclude, held, operation)
+
+
+async def _found(held: AsyncHeld, operation: Operation) -> records.MachineRecord:
+    """The machine with its present state, once what was left half done is finished or undone.
+
+    A call may have changed the state that was no operation. A machine that does not respond can
+    still be stopped.
+    """
+    is_for_good = operation.kind in FOR_GOOD
+    if held.record.operation is not None:
+        try:
+            await recover(held)
+        except VmmError:
+            if not is_for_good:
+                raise
+            await held.end()  # it does not respond
+            await recover(held)
+    await held.look()
+    record = held.record
+    if held.is_up and not is_for_good:
+        state = (await held.client.get_instance_info()).state
+        if state in get_args(records.State):
+            record = record.model_copy(update={"should_be": state})
+    return record
+
+
+async def recover(held: AsyncHeld) -> None:
+    """Finishes or undoes an operation that was left half done, and reports which of the two.
+
+    Raises VmmError and OSError; then the record stays, and it can be called again.
+    """
+    if (left := held.record.operation) is None:
+        return
+    what: records.What = "finished" if _is_done(held, left) else "undone"
+    await conform(held, seconds=held.options.timeout, is_cut_off=True)
+    await _finish(held)
+    report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
+    held.control.reports.append(report)
+
+
+def _is_done(held: AsyncHeld, operation: Operation) -> bool:
     """Whether an operation that was left half done is finished, or else undone."""
     if not operation.target:
         return operation.is_done or operation.kind == "delete"
@@ -36,22 +112,58 @@ def is_done(held: AsyncHeld, operation: Operation) -> bool:
     return is_made or held.store.snapshots.get(operation.target) is not None
 
 
-async def settle(
-    held: AsyncHeld,
-    operation: Operation,
-    *,
-    grace: float | None = None,
-    seconds: float | None = None,
-    is_cut_off: bool = False,
-) -> None:
-    """Makes a machine as its record says; removes a machine that is incomplete or to be deleted.
+async def _conclude(held: AsyncHeld, operation: Operation) -> None:
+    """Removes the record of the operation, or leaves that to `reconcile` if it cannot.
 
-    Raises VmmError and OSError. Call it again after an error. See `conform`.
+    Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
     """
-    if operation.kind == "delete" or not held.record.is_whole:
-        return await remove_machine(held)
-    stands_still = is_cut_off and operation.kind in STAND_STILL
-    await conform(held, grace=grace, seconds=seconds, stands_still=stands_still)
+    with suppress(OSError):  # all is done
+        await _finish(held)
+    if operation.kind in ("start", "pause", "resume"):
+        record = held.record
+        if record.started_at is None and record.end is not None:
+            what = f"the monitor of {record.name} has ended"
+            raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
+
+
+async def _undo(
+    held: AsyncHeld, operation: Operation, before: dict[str, object], error: BaseException
+) -> None:
+    """Makes the machine again what was stored before, if the operation is recorded."""
+    try:
+        begun = held.control.operation_of(held.id)
+        if begun is None or begun.id != operation.id:
+            return
+        if begun.is_done and begun.kind not in FOR_GOOD:
+            await held.change(**before | {"operation": operation})
+        await conform(held, is_cut_off=True)
+        await _finish(held)
+    except (VmmError, OSError) as failure:  # `reconcile` tries again
+        error.add_note(f"what was begun could not be undone yet: {failure}")
+
+
+async def _finish(held: AsyncHeld) -> None:
+    """Removes what an operation has left in a machine's folder, and its record.
+
+    A monitor that runs may still use a disk that the definition has no more: the next start
+    removes that.
+    """
+    record = held.store.machines.get(held.id)
+    if record is None or record.operation is None:  # it is deleted
+        return
+    if record.operation.kind == "edit" and not held.is_up:
+        await in_thread(held.store.tidy_disks, record)
+    await in_thread(remove, held.folder / NEW)
+    await held.change(operation=None)
+
+
+async def remove_machine(held: AsyncHeld) -> None:
+    """Ends the monitor of a machine, if there is one, and removes all its files."""
+    await held.find()
+    await held.end()
+    for folder in held.folders():
+        await in_thread(remove, folder)
+    await in_thread(held.store.machines.remove, held.id)
 
 
 async def conform(
@@ -59,32 +171,34 @@ async def conform(
     *,
     grace: float | None = None,
     seconds: float | None = None,
-    stands_still: bool = False,
+    is_cut_off: bool = False,
 ) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    The monitor has `seconds` to respond; without, as long as writing its memory may take. A guest
-    has `grace` seconds to shut down, and may stand still though its machine runs.
+    Removes a machine that is not whole. The monitor has `seconds` to respond; without, as long as
+    writing its memory may take. A guest has `grace` seconds to shut down, and may stand still
+    though its machine runs, if its operation `is_cut_off`. Raises VmmError and OSError; call it
+    again then.
     """
+    if not held.record.is_whole:
+        return await remove_machine(held)
     end, record = await held.find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if end is None and is_wanted:
-        try:
+        with suppress(MonitorExited):
             seconds = seconds or held.options.snapshot_timeout
-            return await _switch(held, seconds, stands_still=stands_still)
-        except VmmError:
-            if not await held.has_ended():
-                raise
+            return await _switch(held, seconds, is_cut_off=is_cut_off)
     if end is None:
         end = await held.end(grace)
     if record.started_at is not None:
         await (held.note(end) if is_wanted else held.change(started_at=None, end=end))
 
 
-async def _switch(held: AsyncHeld, seconds: float, *, stands_still: bool) -> None:
+async def _switch(held: AsyncHeld, seconds: float, *, is_cut_off: bool) -> None:
     """Boots, pauses or resumes a machine, if it is not what it should be, or its guest is not."""
-    vm = held.client.with_options(timeout=seconds)
-    match (await vm.get_instance_info()).state, held.record.should_be:
+    vm, record = held.client.with_options(timeout=seconds), held.record
+    begun = record.operation
+    match (await vm.get_instance_info()).state, record.should_be:
         case "Not started", "Running":
             await vm.action("InstanceStart")
         case "Running", "Paused":
@@ -92,7 +206,7 @@ async def _switch(held: AsyncHeld, seconds: float, *, stands_still: bool) -> Non
         case "Paused", "Running":
             await vm.resume()
             await go_on(held)
-        case "Running", "Running" if stands_still:
+        case "Running", "Running" if is_cut_off and begun and begun.kind != "start":
             await go_on(held)
 
 
@@ -111,245 +225,4 @@ async def go_on(held: AsyncHeld) -> None:
                 await guest.release()
     except (GuestError, OSError) as error:
         why = str(error)
-    if why != held.record.agent_error:
-        await held.change(agent_error=why)
-
-
-async def finish(held: AsyncHeld, operation: Operation) -> None:
-    """Removes what an operation has left beside a machine, and its record.
-
-    A monitor that runs may still use a disk that the definition has no more: the next start
-    removes that.
-    """
-    store, target = held.store, operation.target
-    if store.machines.get(held.id) is None:  # it is deleted
-        return
-    if operation.kind == "edit" and not held.is_up:
-        await in_thread(store.tidy_disks, held.record)
-    if operation.kind == "snapshot" and store.snapshots.get(target) is None:
-        await in_thread(store.snapshots.remove, target)
-    await held.change(operation=None)
-
-
-async def remove_machine(held: AsyncHeld) -> None:
-    """Ends the monitor of a machine, if there is one, and removes all its files."""
-    await held.find()
-    await held.end()
-    with suppress(OSError, MachineError):  # a full disk, of which this frees some; no record
-        await held.change(is_whole=False)
-    for folder in held.folders():
-        await in_thread(remove, folder)
-    await in_thread(held.store.machines.remove, held.id)
-
-
-FOR_GOOD = ("stop", "delete")
-"""Operations that are not undone once they have begun."""
-
-
-async def recover(control: AsyncControl, held: AsyncHeld, left: Operation) -> None:
-    """Finishes or undoes an operation that was left half done, and reports which of the two.
-
-    Raises VmmError and OSError; then the record stays, and it can be called again.
-    """
-    what: What = "finished" if is_done(held, left) else "undone"
-    await settle(held, left, seconds=control.options.timeout, is_cut_off=True)
-    await finish(held, left)
-    control.tell(Report(what=what, machine=held.id, name=left.name, operation=left))
-
-
-@asynccontextmanager
-async def carry_out(
-    control: AsyncControl,
-    operation: Operation,
-    *,
-    made: Definition | None = None,
-    grace: float | None = None,
-) -> AsyncIterator[AsyncRun]:
-    """A block that carries an operation out, which begins with its record.
-
-    The block does what can be undone, and then commits: it stores what the machine should be. The
-    end of the block makes the machine what is stored, as `recover` does after a kill. If anything
-    raises, the machine becomes again what was stored before. `made` is what a machine is made of
-    that the operation makes; it is removed then. A guest has `grace` seconds to shut down.
-    """
-    run = AsyncRun(control, operation)
-    async with control.leaving(run.held, operation):
-        await control.occupy(run.held, operation)
-        try:
-            await run.begin(made)
-            yield run
-            await settle(run.held, run.operation, grace=grace)
-        except BaseException as error:
-            await finished(run.undo, error)
-            raise
-        else:
-            await finished(run.finish)
-
-
-class AsyncRun:
-    """An operation that this process carries out."""
-
-    def __init__(self, control: AsyncControl, operation: Operation) -> None:
-        self.control, self.operation = control, operation
-        self.held = control.of(operation.machine)
-        self.is_committed = False
-        self._before: MachineRecord | None = None
-
-    async def begin(self, made: Definition | None) -> None:
-        """Records the operation, once what was left half done is finished or undone."""
-        if made is not None:
-            operation, id = self.operation, self.held.id
-            self._before = MachineRecord(
-                id=id, name=operation.name, definition=made, operation=operation, is_whole=False
-            )
-            return await in_thread(self.control.store.begin_machine, self._before)
-        if left := self.held.record.operation:
-            await self._recover(left)
-        self._before = await self._found()
-        await self.held.change(operation=self.operation)
-
-    async def _recover(self, left: Operation) -> None:
-        try:
-            await recover(self.control, self.held, left)
-        except VmmError:
-            if self.operation.kind not in FOR_GOOD:
-                raise
-            await self.held.end()  # it does not respond
-            await recover(self.control, self.held, left)
-
-    async def _found(self) -> MachineRecord:
-        """The machine with its present state, which a call may have changed that was no operation.
-
-        One that does not respond can still be stopped.
-        """
-        record = await self.held.look()
-        if self.operation.kind in FOR_GOOD or not self.held.is_up:
-            return record
-        state = (await self.held.client.get_instance_info()).state
-        if state == record.should_be or state not in get_args(State):
-            return record
-        return await self.held.change(should_be=state)
-
-    def require(self, *states: State) -> None:
-        """Raises `MachineError` if the machine is in another state."""
-        record = self.held.record
-        state = record.should_be if record.started_at is not None else "Ended"
-        if state not in states:
-            wanted = " or ".join(states).lower()
-            hint = "; resume() lets it run" if state == "Paused" else ""
-            found = f"is {state.lower()}" if record.end or state != "Ended" else "was not started"
-            raise MachineError(f"{record.name} {found}; it must be {wanted}{hint}")
-
-    async def step(self, step: str, **members: object) -> None:
-        """Records the next step before it is done. Raises OSError: then it may not be done."""
-        self.operation = self.operation.model_copy(update={"step": step})
-        await self.held.change(operation=self.operation, **members)
-
-    async def commit(self, step: str, **members: object) -> None:
-        """Stores what the machine should be, which the end of the block makes true."""
-        done = self.operation.model_copy(update={"step": step, "is_done": True})
-        await self.held.change(operation=done, **members)
-        self.is_committed = True
-
-    async def finish(self) -> None:
-        """Removes the record of the operation, or leaves that to `reconcile` if it cannot.
-
-        Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
-        """
-        with suppress(OSError):  # all is done
-            await finish(self.held, self.operation)
-        if self.is_committed and self.operation.kind in ("start", "pause", "resume"):
-            record = self.held.record
-            if record.started_at is None and record.end is not None:
-                what = f"the monitor of {record.name} has ended"
-                raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
-
-    async def undo(self, error: BaseException) -> None:
-        """Makes the machine again what was stored before, if the operation is recorded."""
-        record = self.control.store.machines.readable(self.held.id)
-        begun = record.operation if record is not None else None
-        if begun is None or begun.id != self.operation.id or self._before is None:
-            return
-        try:
-            if begun.is_done and begun.kind not in FOR_GOOD:
-                before = dict(self._before) | {"operation": self.operation}
-                await self.held.change(**before)
-            await settle(self.held, begun, is_cut_off=True)
-            await finish(self.held, begun)
-        except (VmmError, OSError) as failure:  # `reconcile` tries again
-            error.add_note(f"what was begun could not be undone yet: {failure}")
-
-
-RESOURCES: Final = {
-    "machine_config": "machine_config",
-    "cpu_config": "cpu_config",
-    "boot_source": "boot_source",
-    "drives": "drive",
-    "network_interfaces": "network_interface",
-    "pmem": "pmem",
-    "vsock": "vsock",
-    "entropy": "entropy",
-    "balloon": "balloon",
-    "memory_hotplug": "hotplug_memory",
-    "mmds_config": "mmds.config",
-}
-"""The members of the client for those of a configuration, in the order that a monitor needs."""
-
-
-async def furnish(vm: AsyncVmmClient, definition: Definition) -> None:
-    """Sends the definition to a monitor that has none, without booting it; raises VmmError."""
-    made = definition.configuration
-    if made.logger is not None:
-        await vm.logger.set(made.logger)
-    for member, name in RESOURCES.items():
-        value = getattr(made, member)
-        if value is None:
-            continue
-        for one in value if isinstance(value, list) else [value]:
-            resource = attrgetter(name)(vm)
-            ids = [getattr(one, id) for id in one.ids_in_path]
-            await (resource(*ids) if ids else resource).set(one)
-    if definition.metadata is not None:
-        await vm.mmds.set(definition.metadata)
-
-
-async def start(run: AsyncRun) -> None:
-    """Starts and configures the monitor, unless it runs, and commits to boot its guest."""
-    held = run.held
-    if held.is_up:
-        return run.require("Running", "Ended")
-    run.control.advise(held, starts=True)
-    await run.step("starts the monitor")
-    await in_thread(held.store.tidy_disks, held.record)
-    vm = await held.start()
-    await run.step("configures the monitor")
-    await furnish(vm, held.record.definition)
-    known = {"started_at": now(), "retry_at": None, "agent_error": ""}
-    await run.commit("boots the guest", should_be="Running", **known)
-
-
-async def start_if_due(control: AsyncControl, held: AsyncHeld) -> None:
-    """Starts a machine that should run, and reports it; after a failure, it waits longer."""
-    record = control.store.machines.get(held.id)
-    if record is None or record.operation is not None or not is_due(record):
-        return
-    try:
-        async with carry_out(control, record.begun("start", "restart policy")) as run:
-            if not is_due(held.record):  # somebody has decided otherwise meanwhile
-                return
-            await start(run)
-        control.tell(Report(what="started", machine=held.id, name=record.name))
-    except MachineBusy:
-        return
-    except (VmmError, OSError, ValueError, Warning):  # that is an error here
-        await _delay(control, held)
-        raise
-
-
-async def _delay(control: AsyncControl, held: AsyncHeld) -> None:
-    """Stores the moment of the next start, if there should still be one."""
-    look = object()
-    async with control.leaving(held, look):
-        if control.watch(held, look) and is_due(record := held.record):
-            failures = record.failures + 1
-            await held.change(failures=failures, retry_at=next_try(failures, now()))
+    await held.change(agent_error=why)

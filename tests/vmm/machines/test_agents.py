@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +15,7 @@ from generated_vmm import Operation, Vsock
 from generated_vmm.guest import Guest, GuestError
 from generated_vmm.machines import Definition, Machine, MachineError, Machines
 from generated_vmm.machines._sync import held, operation
-from generated_vmm.machines._sync.operation import Run
+from generated_vmm.machines._sync.held import Held
 from generated_vmm.process import Monitor
 from tests.vmm.machines.parts import at_calls, definition, machines_in
 from tests.vmm.machines.test_reconcile import told
@@ -126,14 +127,14 @@ def test_after_a_failed_snapshot_the_guest_runs_again(
 def test_a_guest_that_is_held_and_not_yet_paused_runs_again_after_a_failure(
     folder: Path, web: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = Run.step
+    step = Held.step
 
-    def full(run: Run, what: str) -> None:
+    def full(held: Held, what: str, **members: Any) -> None:
         if what == "pauses the machine":
             raise OSError(errno.ENOSPC, "No space left on device")
-        step(run, what)
+        step(held, what, **members)
 
-    monkeypatch.setattr(Run, "step", full)
+    monkeypatch.setattr(Held, "step", full)
     for act in (web.snapshot, lambda: web.clone("copy")):
         with pytest.raises(OSError, match="No space"):
             act()
@@ -171,7 +172,7 @@ def test_the_clock_is_set_if_the_program_is_killed_after_the_resume(
 ) -> None:
     web.pause()
     after_the_resume(monkeypatch, Killed())
-    monkeypatch.setattr(Run, "undo", lambda *_: None)
+    monkeypatch.setattr(operation, "_undo", lambda *_: None)
     with pytest.raises(Killed):
         web.resume()
     assert not own(folder, web, "unix_ns").exists()

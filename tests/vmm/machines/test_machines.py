@@ -168,7 +168,7 @@ def test_one_process_controls_the_machines(folder: Path, machines: Machines) -> 
     machines.create("web", definition(folder))
     other = machines_in(folder)
     assert [one.name for one in other.all()] == ["web"]
-    with pytest.raises(MachineError, match="another `Machines` of this process"):
+    with pytest.raises(MachineError, match="another process, or another `Machines`"):
         other.reconcile()
 
 
@@ -178,15 +178,16 @@ def test_a_state_that_this_process_cannot_know_is_not_told(folder: Path) -> None
         web.start()
         reader = machines_in(folder)
         assert [one.state() for one in reader.all() if one.name == "idle"] == ["Ended"]
-        with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
+        with pytest.raises(MachineError, match=r"does not control .*: call `reconcile` first"):
             reader.get(web.id).state()
-        with pytest.raises(MachineError, match="does not control web: call `reconcile` first"):
+        with pytest.raises(MachineError, match=r"does not control .*: call `reconcile` first"):
             reader.get(web.id).admit(str(folder / "disk"))
         with pytest.raises(MachineError, match=r"idle does not run: start\(\) starts it"):
             idle.admit(str(folder / "disk"))
-    for know in (web.state, web.guest):
-        with pytest.raises(MachineError, match="does not control web"):
-            know()
+    with pytest.raises(MachineError, match="does not control the machines"):
+        web.state()
+    with pytest.raises(MachineError, match="web does not run, or `reconcile` must find its"):
+        web.guest()
     assert idle.state() == "Ended"
     with machines_in(folder) as machines:
         again = machines.get(web.id)
@@ -249,8 +250,6 @@ def test_a_disk_of_its_own_grows_and_a_guest_that_runs_is_told(
     at_calls(monkeypatch, lambda call: told.append((call.method, call.path)))
     web.grow("rootfs", 3 * before)
     assert ("PATCH", "/drives/rootfs") in told
-    with pytest.warns(RuntimeWarning, match=f"rootfs had {3 * before} bytes before: size is the"):
-        web.grow("rootfs", 3 * before)
     for disk, size in (
         ("rootfs", 1 << 70),
         ("rootfs", 2 * before),
@@ -376,15 +375,6 @@ def test_an_empty_folder_keeps_its_mode(folder: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o700, 0o600}
 
 
-def test_a_definition_says_how_it_is_changed(web: Machine) -> None:
-    with pytest.raises(AttributeError, match=r"machine\.change\(restart=\.\.\.\)"):
-        web.definition.restart = "always"  # type: ignore[misc]
-    changed = web.definition
-    changed.configuration.drives = []
-    web.edit(changed)
-    assert web.definition.configuration.drives == []
-
-
 def test_metadata_that_the_guest_cannot_read_is_told(folder: Path, machines: Machines) -> None:
     web = machines.create("web", definition(folder).replace(metadata={"a": 1}))
     with pytest.warns(RuntimeWarning, match="no interface serves the metadata"):
@@ -402,26 +392,19 @@ def test_a_copy_that_no_agent_makes_distinct_is_logged(
     assert said.startswith("copy has the machine id, SSH keys and random numbers of web:")
 
 
-def test_a_change_that_is_no_block_is_a_warning(web: Machine) -> None:
-    with pytest.warns(RuntimeWarning, match="changing.* does nothing without `with`"):
-        web.changing(order=1)
-    assert web.definition.order == 0
-
-
 def test_a_drive_without_a_disk_of_its_own_is_refused(
     folder: Path, machines: Machines, web: Machine
 ) -> None:
     (own,) = web.definition.configuration.drives or []
     disk = folder / "disk"
     refused: dict[str, dict[str, object]] = {
-        "the drive a has no disk": {"drives": [Drive(drive_id="a", is_root_device=False)]},
-        "two disks called rootfs": {"drives": [own, drive("rootfs", disk)]},
-        "two disks called a": {
+        "name of its own; 'rootfs' is none": {"drives": [own, drive("rootfs", disk)]},
+        "name of its own; 'a' is none": {
             "drives": [drive("a", disk)],
             "pmem": [Pmem(id="a", path_on_host=str(disk))],
         },
-        "a disk has no name": {"drives": [drive("", disk)]},
-        "disk has no name": {"pmem": [Pmem(id="", path_on_host=str(disk))]},
+        "disk needs a name of its own; ''": {"drives": [drive("", disk)]},
+        "needs a name of its own; ''": {"pmem": [Pmem(id="", path_on_host=str(disk))]},
         "two disks use disks/rootfs-.*, and one of them writes": {
             "drives": [own, drive("a", own.path_on_host, is_read_only=True)]
         },
@@ -533,11 +516,8 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
     folder: Path, machines: Machines
 ) -> None:
     made = definition(folder).configuration
-    shutil.copy(folder / "disk", folder / "pmem")
-    pmem = Pmem(id="pmem", path_on_host=str(folder / "pmem"))
     net = NetworkInterface(iface_id="eth0", host_dev_name="tap0")
     refused: dict[str, tuple[dict[str, object], dict[str, str]]] = {
-        "cannot replace the file of persistent memory": ({"pmem": [pmem]}, {}),
         "name a tap device for eth0": ({"network_interfaces": [net]}, {}),
         "there is no network interface eth1": ({}, {"eth1": "tap1"}),
     }
@@ -547,7 +527,18 @@ def test_a_clone_that_cannot_have_its_own_devices_is_refused(
         web = machines.create(f"web-{number}", changed, copy_disks=False)
         with pytest.raises(MachineError, match=why):
             web.clone("copy", taps=taps)
-    assert len(machines.all()) == 3
+    assert len(machines.all()) == 2
+
+
+def test_a_machine_that_writes_to_a_disk_outside_of_its_folder_is_not_copied(
+    folder: Path, machines: Machines
+) -> None:
+    web = machines.create("web", definition(folder), copy_disks=False)
+    web.start()
+    for copy in (web.snapshot, lambda: web.clone("copy")):
+        with pytest.raises(MachineError, match="rootfs is not in the machine's folder"):
+            copy()
+    assert (web.state(), len(machines.all()), machines.snapshots()) == ("Running", 1, [])
 
 
 async def test_a_block_whose_every_await_is_cancelled_gives_up_all_machines(folder: Path) -> None:
@@ -575,19 +566,10 @@ async def test_a_snapshot_whose_deletion_is_cancelled_leaves_no_file(folder: Pat
 def test_two_interfaces_on_one_tap_are_refused(folder: Path) -> None:
     made = definition(folder)
     taps = [NetworkInterface(iface_id=f"eth{n}", host_dev_name="tap0") for n in (0, 1)]
-    told = "tap0 is the host_dev_name of eth0 already: each interface needs a tap of its own"
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match="each interface needs a tap of its own: tap0, tap0"):
         with_devices(made, network_interfaces=taps)
     taps[1].host_dev_name = "tap1"
     assert with_devices(made, network_interfaces=taps).configuration.network_interfaces == taps
-
-
-def test_a_tap_that_no_interface_uses_is_told(folder: Path, machines: Machines) -> None:
-    used = [NetworkInterface(iface_id="eth0", host_dev_name="tap0")]
-    made = with_devices(definition(folder), network_interfaces=used)
-    web = machines.create("web", made.replace(taps=[{"name": "tap0"}]))
-    with pytest.warns(RuntimeWarning, match="no network interface has tap1 as its host_dev_name"):
-        web.edit(made.replace(taps=[{"name": "tap0"}, {"name": "tap1"}]))
 
 
 def test_a_change_of_a_copy_that_was_not_stored_is_told_at_the_start(web: Machine) -> None:

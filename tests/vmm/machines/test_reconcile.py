@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from generated_vmm import MachineConfiguration
-from generated_vmm.machines import Definition, Machine, Machines, RestartPolicy, records, restart
-from generated_vmm.machines._sync import control
+from generated_vmm.machines import Definition, Machine, Machines, RestartPolicy, records
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
 
 
@@ -41,28 +40,6 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert web.end == report.end
 
 
-@pytest.mark.parametrize("moment", ["start", "state"])
-def test_a_restart_that_nobody_would_notice_is_logged_once(
-    machines: Machines, web: Machine, moment: str, caplog: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the first `reconcile`, and long after the last one."""
-    web.change(restart="always")
-    for seconds in (0.0, 20.0, 40.0) if moment != "start" else ():
-        monkeypatch.setattr(control, "monotonic", lambda now=seconds: now)
-        machines.reconcile()
-        web.start()
-        assert web.state() == "Running"
-    assert caplog.messages == []
-    monkeypatch.setattr(control, "monotonic", lambda: 80.0)
-    acts: dict[str, Any] = {"start": web.start, "state": web.state}
-    for _ in range(2):
-        acts[moment]()
-        if moment == "start":
-            web.stop(grace=0)
-    (told,) = caplog.messages
-    assert "restart need reconcile()" in told
-
-
 def running(policy: RestartPolicy) -> records.MachineRecord:
     """What is stored of a machine that has begun to run now."""
     given: Any = {"id": "a" * 12, "name": "web", "definition": Definition(restart=policy)}
@@ -88,10 +65,10 @@ def test_a_machine_restarts_as_its_policy_says(
     policy: RestartPolicy, returncode: int | None, restarts: bool
 ) -> None:
     record = running(policy)
-    end = records.End(how="ended", returncode=returncode)
-    after = record.model_copy(update=restart.after_end(record, end))
+    end = records.End(returncode=returncode)
+    after = record.model_copy(update=record.after(end))
     assert (after.should_be == "Running") is restarts
-    assert not restart.is_due(after)  # not before its pause is over
+    assert not after.is_due  # not before its pause is over
     if restarts:
         assert after.retry_at == end.at + timedelta(seconds=1)
 
@@ -100,22 +77,23 @@ def test_the_pauses_become_longer_and_begin_anew_after_a_long_run() -> None:
     record = running("always")
     pauses = []
     for _ in range(12):
-        end = records.End(how="ended", returncode=0)
+        end = records.End(returncode=0)
         record = record.model_copy(update={"started_at": end.at, "should_be": "Running"})
-        record = record.model_copy(update=restart.after_end(record, end))
+        record = record.model_copy(update=record.after(end))
+        record = record.model_copy(update={"failures": record.failures + 1})  # at the restart
         assert record.retry_at is not None
         pauses.append((record.retry_at - end.at).total_seconds())
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
-    end = records.End(how="ended", returncode=0)
-    long_ago = end.at - timedelta(seconds=restart.LONG_RUN_SECONDS)
+    end = records.End(returncode=0)
+    long_ago = end.at - timedelta(seconds=records.LONG_RUN_SECONDS)
     record = record.model_copy(update={"started_at": long_ago, "should_be": "Running"})
-    assert restart.after_end(record, end)["failures"] == 1
+    assert record.after(end)["failures"] == 0
 
 
 def test_a_start_that_fails_is_tried_again_later(
     folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(records, "FIRST_PAUSE_SECONDS", 0.0)
     web = machines.create("web", definition(folder).replace(restart="always"))
     web.start()
     kernel = (folder / "kernel").read_bytes()
@@ -136,7 +114,7 @@ def test_a_warning_that_is_an_error_fails_one_start_and_no_other(
     for name, each in made.items():
         machines.create(name, each.replace(autostart=True))
     restart_host(folder, monkeypatch)
-    monkeypatch.setattr(restart, "FIRST_PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(records, "FIRST_PAUSE_SECONDS", 60.0)
     with warnings.catch_warnings(action="error"):
         assert told(machines) == [("failed", "a"), ("started", "b")]
         assert told(machines) == []  # the next attempt is later
