@@ -21,7 +21,7 @@ from generated_vmm.process._sync.streams import RingBuffer, Serial, log, metrics
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.lines import DriveRates, LogLine, Metrics, NetworkRates, Rates
 from generated_vmm.process.outlets import Piece
-from generated_vmm.process.program import Usage
+from generated_vmm.process.place import Usage
 from generated_vmm.process.settings import JailedOptions, MonitorOptions
 
 __all__ = [

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from generated_vmm.process.keeper.folders import known_folders, open_private
 from generated_vmm.process.keeper.messages import ask
-from generated_vmm.process.keeper.record import read_record
+from generated_vmm.process.keeper.record import known_folders, open_private, read_record
 from generated_vmm.process.keeper.removal import remove_leftover
 
 ANSWER_SECONDS = 1.0

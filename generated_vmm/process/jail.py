@@ -5,20 +5,20 @@ Source for the jailer's command line: its `--help` and docs/jailer.md, version 1
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
+from generated_vmm.process.copying import copy_data, regular
 from generated_vmm.process.errors import MonitorStartError
-from generated_vmm.process.jail_files import normal
 from generated_vmm.process.keeper.folder import ROOT
-from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
+from generated_vmm.process.keeper.messages import open_beneath
 from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Order
-from generated_vmm.process.keeper.sockets import open_beneath
-from generated_vmm.process.place import Place
-from generated_vmm.process.program import find_program
+from generated_vmm.process.place import Place, find_program
 from generated_vmm.process.settings import (
     FILES,
     HostPath,
@@ -32,6 +32,7 @@ HOST_PATHS = ("chroot_base_dir", "netns", "cwd", *FILES)
 REQUIRED = ("id", "uid", "gid")
 ARGUMENTS = (*REQUIRED, "chroot_base_dir", "netns", "parent_cgroup", "new_pid_ns")
 CONTROL_GROUPS = "/sys/fs/cgroup"
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class Jail(Place):
@@ -148,3 +149,76 @@ def control_groups(settings: Mapping[str, Any], exec_name: str) -> list[str]:
     is_alone = os.path.exists(f"{CONTROL_GROUPS}/cgroup.controllers")
     unified = CONTROL_GROUPS if is_alone else f"{CONTROL_GROUPS}/unified"
     return [f"{unified}/{name}"] if files or "parent_cgroup" in settings else []
+
+
+# The jailed monitor owns its root: it may have created links there, and may swap names at any time.
+# So files are opened step by step from the root's descriptor, and changed through descriptors.
+
+
+def inside(root: Path, path: HostPath) -> str:
+    """A path of the host as the monitor sees it. Raises ValueError for one outside of the jail."""
+    relative = os.path.relpath(os.path.abspath(path), root)
+    if relative == os.pardir or relative.startswith(os.pardir + os.sep):
+        raise ValueError(f"{os.fspath(path)} is not in the jail {root}")
+    return os.path.normpath(f"/{relative}")
+
+
+def normal(path: HostPath) -> str:
+    """A path as the monitor sees it, without `..`."""
+    return os.path.normpath("/" + os.fspath(path).lstrip("/"))
+
+
+def folder_of(root: int, path: str, owner: tuple[int, int]) -> Descriptor:
+    """The parent folder of a path inside; creates missing folders for the owner.
+
+    Raises OSError if a step is a link.
+    """
+    folder = Descriptor(os.dup, root)
+    for name in filter(None, os.path.dirname(normal(path)).split("/")):
+        folder = _step(folder.number, name, owner)
+    return folder
+
+
+def _step(folder: int, name: str, owner: tuple[int, int]) -> Descriptor:
+    made = False
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=folder)
+        made = True
+    inner = Descriptor(os.open, name, FOLDER, dir_fd=folder)
+    if made and os.fstat(inner.number).st_uid == os.geteuid():
+        os.fchown(inner.number, *owner)
+    return inner
+
+
+def target_of(source: HostPath, path: HostPath | None) -> str:
+    """The path inside for a file that is brought in: `/` and its own name by default."""
+    return normal(os.path.basename(os.fspath(source)) if path is None else path)
+
+
+def copied(
+    root: int, source: HostPath, path: str, owner: tuple[int, int]
+) -> Generator[tuple[int, int], None, None]:
+    """Copies a regular file to a path inside, where only its owner may use it.
+
+    Yields the number of copied bytes and of all bytes after each part. A copy that fails, or is
+    closed before its end, is removed.
+    """
+    folder, original = folder_of(root, path, owner), regular(source)
+    name = os.path.basename(path)
+    copy = Descriptor(os.open, name, NEW_FILE, 0o600, dir_fd=folder.number)
+    try:
+        yield from copy_data(original.number, copy.number)
+        os.fchown(copy.number, *owner)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder.number)
+        raise
+
+
+def link_in(root: int, source: HostPath, path: str, owner: tuple[int, int], *, give: bool) -> None:
+    """Creates a hard link to a regular file at a path inside; `give` changes the file's owner."""
+    folder, file = folder_of(root, path, owner), regular(source, os.O_NOFOLLOW)
+    name, original = os.path.basename(path), f"/proc/self/fd/{file.number}"
+    os.link(original, name, dst_dir_fd=folder.number, follow_symlinks=True)
+    if give:
+        os.fchown(file.number, *owner)

@@ -15,12 +15,11 @@ from enum import IntEnum
 from typing import Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
-from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper import kernel, messages
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.nursery import NURSERY
-from generated_vmm.process.outlets import Outlets
+from generated_vmm.process.outlets import Broadcast, Outlets
 from generated_vmm.process.place import Place
 from generated_vmm.transport.connection import popped, start_over_in_children
 

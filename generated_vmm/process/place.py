@@ -1,4 +1,4 @@
-"""Where a monitor runs: its folder, its paths, and the order for its keeper.
+"""Where a monitor runs: its folder, its paths, its program, and the order for its keeper.
 
 Paths are the host's unless said otherwise, and are resolved once.
 """
@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
+import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
-from generated_vmm.process.errors import MonitorError, MonitorExited
-from generated_vmm.process.keeper.folders import open_private
+from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
 from generated_vmm.process.keeper.messages import visit
 from generated_vmm.process.keeper.record import (
@@ -25,9 +28,9 @@ from generated_vmm.process.keeper.record import (
     SOCKET,
     Order,
     Record,
+    open_private,
     read_record,
 )
-from generated_vmm.process.program import find_program
 from generated_vmm.process.settings import (
     FILES,
     HostPath,
@@ -40,6 +43,7 @@ from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
 NOT_DETACHED = (
     "is not the folder of a detached monitor, which Monitor(directory=..., detached=True) starts"
 )
+USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
 HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FILES)
 
 
@@ -191,3 +195,43 @@ def _ended(record: Record) -> MonitorExited:
         return MonitorExited(f"the monitor of {record.path} was lost: its keeper was killed")
     how = exit_in_words(record.ended)
     return MonitorExited(f"the monitor of {record.path} has ended {how}", returncode=record.ended)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has used: processor time since its start, and memory in use.
+
+    `at` is `time.monotonic()` in seconds: the processor's share between two usages is the
+    difference of their `cpu_seconds` divided by the difference of their `at`. `memory_bytes` is
+    resident memory; of the guest's memory, only pages that it has touched count.
+    """
+
+    at: float
+    cpu_seconds: float
+    memory_bytes: int
+
+
+def usage_of(pid: int) -> Usage | None:
+    """The usage of a process; None if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
+    memory = int(fields[RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
+    return Usage(time.monotonic(), ticks / os.sysconf("SC_CLK_TCK"), memory)
+
+
+def find_program(option: str, name: str, env: Mapping[str, str] | None) -> str:
+    """The absolute path of a program. Raises `MonitorStartError` if it cannot be run."""
+    if Path(name).is_socket():
+        raise MonitorStartError(f"{name} is the socket of a monitor: VmmClient(path) controls that")
+    found = shutil.which(name, path=None if env is None else env.get("PATH"))
+    if found is None:
+        reason = "does not exist"
+        if " " in name:
+            reason += f"; with arguments it is a list: {shlex.split(name)}"
+        if os.path.exists(name):
+            reason = "is a folder" if Path(name).is_dir() else "is not executable"
+        raise MonitorStartError(f"{option} {name!r} {reason}")
+    return os.path.abspath(found)

@@ -6,7 +6,7 @@ Written once, in `_async`; `_sync` is derived from it by `make codegen`.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from generated_vmm.transport._sync.channels import Channel as Channel
+from generated_vmm.transport._sync.unix import Channel as Channel
 from generated_vmm.transport._sync.unix import UnixChannel as UnixChannel
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES as DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.calls import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
@@ -17,13 +17,11 @@ from generated_vmm.transport.connection import Connect as Connect
 from generated_vmm.transport.http import DEFAULT_MAX_ANSWER_BYTES as DEFAULT_MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:
-    from generated_vmm.transport._async.channels import AsyncChannel as AsyncChannel
+    from generated_vmm.transport._async.unix import AsyncChannel as AsyncChannel
     from generated_vmm.transport._async.unix import AsyncUnixChannel as AsyncUnixChannel
 else:
     # asyncio is slow to import, and only some programs need them.
-    _MODULES = {"AsyncChannel": "_async.channels", "AsyncUnixChannel": "_async.unix"}
-
     def __getattr__(name):
-        if name not in _MODULES:
+        if name not in ("AsyncChannel", "AsyncUnixChannel"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(f"{__name__}._async.unix"), name)

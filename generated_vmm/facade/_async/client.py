@@ -25,8 +25,7 @@ from generated_vmm.transport import (
     DEFAULT_TIMEOUT,
     CallSettings,
 )
-from generated_vmm.transport._async.channels import AsyncChannel
-from generated_vmm.transport._async.unix import AsyncUnixChannel
+from generated_vmm.transport._async.unix import AsyncChannel, AsyncUnixChannel
 from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
 
 POLL_SECONDS = 0.01

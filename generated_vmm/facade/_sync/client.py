@@ -26,8 +26,7 @@ from generated_vmm.transport import (
     DEFAULT_TIMEOUT,
     CallSettings,
 )
-from generated_vmm.transport._sync.channels import Channel
-from generated_vmm.transport._sync.unix import UnixChannel
+from generated_vmm.transport._sync.unix import Channel, UnixChannel
 from generated_vmm.transport._sync.vsock import VsockConnection, connect_vsock
 
 POLL_SECONDS = 0.01

@@ -10,8 +10,7 @@ from typing import Unpack
 from generated_vmm.process._async.monitor import AsyncMonitor
 from generated_vmm.process._async.waiting import in_own_thread
 from generated_vmm.process.copying import Progress
-from generated_vmm.process.jail import Jail
-from generated_vmm.process.jail_files import copied, inside, link_in, target_of
+from generated_vmm.process.jail import Jail, copied, inside, link_in, target_of
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Phase
 from generated_vmm.process.settings import HostPath, JailedOptions

@@ -24,8 +24,7 @@ from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorSta
 from generated_vmm.process.lines import log_lines, metrics_lines
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
-from generated_vmm.process.place import Place
-from generated_vmm.process.program import Usage, usage_of
+from generated_vmm.process.place import Place, Usage, usage_of
 from generated_vmm.process.settings import HostPath, MonitorOptions
 from generated_vmm.transport.calls import deadline_after
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Self, TypeVar
 
 from generated_vmm.concurrency._async import Interruption, Wakeup
-from generated_vmm.process.broadcast import Broadcast, Work
 from generated_vmm.process.errors import MonitorError
+from generated_vmm.process.outlets import Broadcast, Work
 from generated_vmm.transport.calls import deadline_after
 
 Result = TypeVar("Result")

@@ -9,15 +9,8 @@ import stat
 from collections.abc import Callable
 
 from generated_vmm.process.keeper import kernel
-from generated_vmm.process.keeper.folders import (
-    enter,
-    make_parents,
-    open_private,
-    require_private,
-    require_trusted_path,
-)
 from generated_vmm.process.keeper.kernel import Descriptor, Refused
-from generated_vmm.process.keeper.messages import ask
+from generated_vmm.process.keeper.messages import ask, is_served, open_listening
 from generated_vmm.process.keeper.record import (
     INPUT,
     KEEPER,
@@ -28,10 +21,14 @@ from generated_vmm.process.keeper.record import (
     UNRECORDED,
     Order,
     Socket,
+    enter,
+    make_parents,
+    open_private,
+    require_private,
+    require_trusted_path,
     write_record,
 )
 from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
-from generated_vmm.process.keeper.sockets import is_served, open_listening
 
 ROOT = "root"  # of a jail
 MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it

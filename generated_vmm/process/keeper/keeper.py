@@ -25,14 +25,20 @@ import time
 from collections.abc import Iterable, Sequence
 
 from generated_vmm.process.keeper import kernel, messages
-from generated_vmm.process.keeper.annotations import Any
 from generated_vmm.process.keeper.folder import Folder
-from generated_vmm.process.keeper.folders import open_private
-from generated_vmm.process.keeper.kernel import Descriptor, Refused, is_ready
+from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused, is_ready
+from generated_vmm.process.keeper.messages import vsock_path
 from generated_vmm.process.keeper.program import Program
-from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT, Order, Record
+from generated_vmm.process.keeper.record import (
+    INPUT,
+    LOG,
+    METRICS,
+    OUTPUT,
+    Order,
+    Record,
+    open_private,
+)
 from generated_vmm.process.keeper.removal import remove_leftover
-from generated_vmm.process.keeper.sockets import vsock_path
 
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK

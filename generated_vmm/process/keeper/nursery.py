@@ -31,8 +31,7 @@ if __name__ == "__main__":  # the packages import more than is needed here
         sys.modules[name].__path__ = [folder]
 
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
-from generated_vmm.process.keeper.annotations import Any  # noqa: E402
-from generated_vmm.process.keeper.kernel import Descriptor  # noqa: E402
+from generated_vmm.process.keeper.kernel import Any, Descriptor  # noqa: E402
 
 OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 
 from generated_vmm.process.keeper import kernel
-from generated_vmm.process.keeper.annotations import Any
-from generated_vmm.process.keeper.folders import leave
-from generated_vmm.process.keeper.kernel import Descriptor, Refused
+from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused
+from generated_vmm.process.keeper.messages import is_served
 from generated_vmm.process.keeper.record import (
     INPUT,
     NAMES,
@@ -21,10 +20,10 @@ from generated_vmm.process.keeper.record import (
     UNRECORDED,
     Record,
     Socket,
+    leave,
     read_record,
     write_record,
 )
-from generated_vmm.process.keeper.sockets import is_served
 
 GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
 MOST_REASONS = 8  # for what is left: a message has an end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Protocol
 
 from generated_vmm.concurrency._async import Lock, readable, sleep, stops_event_loop, writable
 from generated_vmm.misuse import warn_of_stopped_loop
@@ -29,6 +30,16 @@ from generated_vmm.transport.http import (
     AnswerParser,
     request_bytes,
 )
+
+
+class AsyncChannel(Protocol):
+    """A channel to one monitor."""
+
+    async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
+
+    async def close(self) -> None:
+        """Closes the channel; later calls fail."""
 
 
 class AsyncUnixChannel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Protocol
 
 from generated_vmm.concurrency._sync import Lock, readable, sleep, stops_event_loop, writable
 from generated_vmm.misuse import warn_of_stopped_loop
@@ -30,6 +31,16 @@ from generated_vmm.transport.http import (
     AnswerParser,
     request_bytes,
 )
+
+
+class Channel(Protocol):
+    """A channel to one monitor."""
+
+    def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
+        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
+
+    def close(self) -> None:
+        """Closes the channel; later calls fail."""
 
 
 class UnixChannel:

@@ -16,8 +16,8 @@ import pytest
 
 from generated_vmm.process import AsyncMonitor, Monitor, MonitorStartError
 from generated_vmm.process._async.waiting import in_own_thread, until
-from generated_vmm.process.broadcast import Broadcast
 from generated_vmm.process.keeper.kernel import Descriptor
+from generated_vmm.process.outlets import Broadcast
 from generated_vmm.process.owner import Owner
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.kernel import descriptors

@@ -25,10 +25,9 @@ from generated_vmm.process import (
 )
 from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper import messages
-from generated_vmm.process.keeper.folders import known_folders
 from generated_vmm.process.keeper.keeper import UP, Keeper
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.keeper.record import Order, Record
+from generated_vmm.process.keeper.record import Order, Record, known_folders
 from tests.vmm.process.conftest import (
     PATIENCE,
     STARTS_ONE,

@@ -22,7 +22,7 @@ import pytest
 
 from generated_vmm.process import Monitor, MonitorError
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper.folders import known_folders
+from generated_vmm.process.keeper.record import known_folders
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.events import (
     ALL_KILLED,

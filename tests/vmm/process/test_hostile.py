@@ -23,9 +23,9 @@ from generated_vmm.process import (
     Monitor,
     MonitorError,
     MonitorStartError,
-    jail_files,
 )
-from generated_vmm.process.keeper import messages, removal, sockets
+from generated_vmm.process.jail import link_in
+from generated_vmm.process.keeper import messages, removal
 from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.keeper.record import Order, Record
@@ -252,7 +252,7 @@ def test_a_socket_that_is_not_the_monitors_is_left(folder: Path) -> None:
 def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
     folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(messages, "ANSWER_SECONDS", 0.1)
     record = Record(str(folder), None, {}, jailed=False)
     order = Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
     pidfd = Descriptor(os.pidfd_open, os.getpid())
@@ -356,7 +356,7 @@ def test_a_file_is_given_through_its_descriptor(
         change(descriptor, *owner)
 
     monkeypatch.setattr(os, "fchown", swapped)
-    jail_files.link_in(jail._owner.opened_root().number, disk, "/disk", (OTHER, OTHER), give=True)
+    link_in(jail._owner.opened_root().number, disk, "/disk", (OTHER, OTHER), give=True)
     assert disk.stat().st_uid == OTHER
     assert victim.stat().st_uid == 0
 

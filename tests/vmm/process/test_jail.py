@@ -15,8 +15,8 @@ import pytest
 
 from generated_vmm.process import AsyncJailedMonitor, JailedMonitor, MonitorStartError, copying
 from generated_vmm.process.jail import Jail, control_groups, jailer_arguments
-from generated_vmm.process.keeper.folders import make_parents
 from generated_vmm.process.keeper.kernel import Refused
+from generated_vmm.process.keeper.record import make_parents
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import PATIENCE, Watch, children_of, own_jail
 

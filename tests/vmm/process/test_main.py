@@ -12,7 +12,7 @@ import pytest
 
 from generated_vmm.process import Monitor, MonitorStartError
 from generated_vmm.process.__main__ import main
-from generated_vmm.process.keeper import folders
+from generated_vmm.process.keeper import record
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
@@ -38,7 +38,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs roo
 def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own. What other processes start is in the user's."""
     (folder / "registry").mkdir(mode=0o700)
-    monkeypatch.setattr(folders, "registry", lambda: f"{folder}/registry")
+    monkeypatch.setattr(record, "registry", lambda: f"{folder}/registry")
     monkeypatch.setattr(taps, "leftovers", lambda: iter(TAPS))
     TAPS.clear()
 
@@ -105,8 +105,8 @@ def test_monitors_are_in_a_registry(
 ) -> None:
     monkeypatch.undo()
     with Monitor(binary, directory=folder / "vm", timeout=PATIENCE):
-        assert str(folder / "vm") in dict(folders.known_folders()).values()
-    assert str(folder / "vm") not in dict(folders.known_folders()).values()
+        assert str(folder / "vm") in dict(record.known_folders()).values()
+    assert str(folder / "vm") not in dict(record.known_folders()).values()
 
 
 def killed_together(call: Call, watch: Watch) -> Watched:
@@ -202,7 +202,7 @@ def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
     (folder / "vm").mkdir(UNRECORDED)
     for name in files:
         (folder / "vm" / name).write_text("{")
-    folders.enter(os.open(folder / "vm", os.O_PATH), str(folder / "vm"))
+    record.enter(os.open(folder / "vm", os.O_PATH), str(folder / "vm"))
     assert main(["clean"]) == 0
     assert lines(capsys) == [["removed", "-", "-", "-", str(folder / "vm")]]
     assert [each.name for each in folder.rglob("*")] == ["registry"]
@@ -220,9 +220,9 @@ def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(
 def test_a_registry_that_others_can_change_is_not_used(folder: Path) -> None:
     (folder / "registry").chmod(0o777)
     with Descriptor(os.open, folder, os.O_RDONLY) as held:
-        folders.enter(held.number, str(folder))
+        record.enter(held.number, str(folder))
     assert not list((folder / "registry").iterdir())
-    assert not list(folders.known_folders())
+    assert not list(record.known_folders())
 
 
 def test_a_folder_that_others_can_change_is_not_touched(
