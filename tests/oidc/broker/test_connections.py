@@ -51,6 +51,8 @@ class Names:
         if host != "calendar.test":
             return await self.look_up(host, port, **options)
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if not found:
+            raise OSError("no such name")
         return [(0, 0, 0, "", (address, port)) for address in found]
 
 
@@ -71,9 +73,8 @@ async def test_the_checked_address_is_connected_to_and_a_rebound_name_is_refused
 async def test_a_name_without_an_address_is_unreachable(
     answer: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = "http://calendar.test:9"
     Names(monkeypatch, answer)
-    async with rigged(url=url, networks=LOOPBACK) as rig:
+    async with rigged(url="http://calendar.test:9", networks=LOOPBACK) as rig:
         refused = await rig.guest.get()
         assert (refused.status_code, refused.text[:19]) == (502, "broker.unreachable:")
 

@@ -127,12 +127,12 @@ def test_each_call_is_told_its_own_reason(run: Run) -> None:
     assert store.told == [Code.BROKER_WITHDRAWN, Code.BROKER_TIMEOUT]
 
 
-def test_what_a_call_has_cost_is_stored_also_after_its_watch_has_failed(run: Run) -> None:
+def test_what_a_call_has_cost_is_stored_also_after_a_look_that_has_failed(run: Run) -> None:
     store = Store(DOWN, until=1.5)
 
     async def fails() -> None:
-        await store.app(9).call()
-        await asyncio.sleep(POLL_SECONDS + 0.1)
+        await store.app(0.5).call()
+        await asyncio.sleep(2 * POLL_SECONDS)
 
     run(fails())
     assert [each.calls for each in store.recorded] == [1]
