@@ -6,6 +6,7 @@ Source for the jailer's command line: its `--help` and docs/jailer.md, version 1
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Generator, Mapping
@@ -219,6 +220,11 @@ def link_in(root: int, source: HostPath, path: str, owner: tuple[int, int], *, g
     """Creates a hard link to a regular file at a path inside; `give` changes the file's owner."""
     folder, file = folder_of(root, path, owner), regular(source, os.O_NOFOLLOW)
     name, original = os.path.basename(path), f"/proc/self/fd/{file.number}"
-    os.link(original, name, dst_dir_fd=folder.number, follow_symlinks=True)
+    try:
+        os.link(original, name, dst_dir_fd=folder.number, follow_symlinks=True)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            error.add_note(f"{os.fspath(source)} is on another file system: copy_in copies it")
+        raise
     if give:
         os.fchown(file.number, *owner)

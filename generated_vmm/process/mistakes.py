@@ -71,6 +71,8 @@ def mistake_of_format(file: Path, *, is_root: bool) -> str:
     """
     with suppress(OSError, ValueError), regular(file) as opened:
         first = os.pread(opened.number, 8, 0)
+        if is_root and not first:
+            return f"{file} is empty: mkfs.ext4 makes a file system"
         for begin, name in (_FORMATS | _PACKERS if is_root else _FORMATS).items():
             if first.startswith(begin):
                 remedy = f"{name} -d" if begin in _PACKERS else "qemu-img convert -O raw"

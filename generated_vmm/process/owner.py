@@ -26,6 +26,8 @@ from generated_vmm.transport.connection import popped, start_over_in_children
 ORPHAN_SECONDS = 2.0  # for the nursery to end a monitor whose keeper was killed
 LONGEST_ENDING = 2 * kernel.LONGEST_END  # of the process, and then of the removal
 
+INSIDE = {"socket_path", "log_path", "metrics_path"}
+
 Ending: TypeAlias = Literal["ended", "handed over", "lost"]
 """How an owner's time with a monitor is over."""
 
@@ -177,8 +179,12 @@ class Owner(Broadcast):
             how = "was stopped before its socket responded"
         elif self.has_ended:
             how = f"ended {kernel.exit_in_words(self.returncode)} before its socket responded"
-        what, log = f"the monitor {how}", self._last_words()
-        return MonitorStartError(what, returncode=self.returncode, log=log)
+        return self._start_error(f"the monitor {how}")
+
+    def _start_error(self, what: str) -> MonitorStartError:
+        if "uid" in self.place.settings and INSIDE & self.place.settings.keys():
+            what += f" ({', '.join(sorted(INSIDE))} are paths inside of the jail)"
+        return MonitorStartError(what, returncode=self.returncode, log=self._last_words())
 
     def _last_words(self) -> list[str]:
         own = self.place.settings.get("log_path")
@@ -282,8 +288,7 @@ class Owner(Broadcast):
         if failure and self.phase is Phase.READY:
             self._left.append(failure)
         elif failure:
-            log = self._last_words()
-            self._failure = MonitorStartError(failure, returncode=self.returncode, log=log)
+            self._failure = self._start_error(failure)
 
     def _fail(self, error: BaseException) -> None:
         """Notes why the keeper could not be followed: it hears nothing more, and undoes all."""

@@ -49,7 +49,8 @@ NOTES = {
     "remove it then",
     "is not initialized": "call mmds.config.set(...) before the start, then mmds.set(...)",
     "unavailable while running": "call pause() before, and resume() afterwards",
-    "Invalid Elf magic": "a bzImage has the kernel compressed: docs/vmm/guest.md makes a vmlinux",
+    "Invalid Elf magic": "this is no vmlinux, as docs/vmm/guest.md makes it: a bzImage has the "
+    "kernel compressed, and a disk is no kernel",
     "Unable to read kernel image": "the kernel must be whole, and fit into mem_size_mib, in MiB",
     "after configuring boot-specific": "load it into a new monitor before anything is set: it has "
     "the machine's size and devices",

@@ -295,7 +295,7 @@ def noting(note: Callable[[object], object]) -> Callable[[float | None], float]:
 def test_a_snapshot_with_a_disk_that_another_guest_writes_to(
     simulated: Monitor, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "disk").touch()
+    (folder / "disk").write_bytes(bytes(512))
     with socket.create_server(str(folder / "vhost"), family=socket.AF_UNIX):
         simulated.client.drive("a").set(is_root_device=False, socket=str(folder / "vhost"))
     simulated.client.boot(sys.executable, folder / "disk")
@@ -415,6 +415,12 @@ def test_disks_of_which_none_is_the_root(
     (vm := VmmClient(simulated.socket_path)).drive("a").set(data)
     with pytest.warns(RuntimeWarning, match="no disk is the root device, and boot_args has no ro"):
         vm.boot(sys.executable)
+
+
+def test_a_root_disk_without_content(simulated: Monitor, tmp_path: Path) -> None:
+    (tmp_path / "disk").touch()
+    with pytest.warns(RuntimeWarning, match="disk is empty: mkfs.ext4 makes a file system"):
+        simulated.client.drive("a").set(path_on_host=tmp_path / "disk", is_root_device=True)
 
 
 def test_a_relative_path_of_a_monitor_in_another_folder(

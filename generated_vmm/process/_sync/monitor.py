@@ -348,4 +348,10 @@ class Monitor(Context, Told):
         owner = getattr(self, "_owner", None)  # None if an option was refused
         if owner and owner.is_running and not owner.place.settings.get("detached"):
             what = f"{self!r} was never stopped, and runs until its program ends"
-            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
+            stays = owner.place.seems_to_stay
+            if stays:
+                what += (
+                    "; with detached=True it goes on, and detached=False says that this is meant"
+                )
+            kind = RuntimeWarning if stays else ResourceWarning
+            warnings.warn(what, kind, stacklevel=2, source=self)

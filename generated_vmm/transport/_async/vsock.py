@@ -58,6 +58,8 @@ async def async_connect_vsock(
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
+                if isinstance(error, FileNotFoundError):
+                    last += "; if the monitor has another root or folder, pass uds_path"
                 message = f"{what}: no connection within {seconds:.3g} s, at last: {last}"
                 raise VmmTimeoutError(message) from error
         await sleep(PAUSE)

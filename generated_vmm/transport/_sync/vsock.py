@@ -57,6 +57,8 @@ def connect_vsock(uds_path: str, port: int, seconds: float, *, name: str = "") -
         except OSError as error:
             if time.monotonic() + PAUSE >= deadline:
                 last = NO_RESPONSE if isinstance(error, TimeoutError) else str(error)
+                if isinstance(error, FileNotFoundError):
+                    last += "; if the monitor has another root or folder, pass uds_path"
                 message = f"{what}: no connection within {seconds:.3g} s, at last: {last}"
                 raise VmmTimeoutError(message) from error
         sleep(PAUSE)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,17 @@ def test_a_linked_file_is_given_to_the_jailed_user_if_wanted(
     with pytest.raises(OSError, match="symbolic links"):
         do(monitor.link_in(folder / "link", "/other", give=True))
     assert (folder / "kept").stat().st_uid == 0
+    elsewhere = tempfile.NamedTemporaryFile(dir="/dev/shm")  # noqa: SIM115
+    with elsewhere, pytest.raises(OSError, match="cross-device") as caught:
+        do(monitor.link_in(elsewhere.name))
+    said = f"{elsewhere.name} is on another file system: copy_in copies it"
+    assert caught.value.__notes__ == [said]
+
+
+def test_a_log_in_a_folder_that_the_jail_lacks(make: Any, do: Do, folder: Path) -> None:
+    told = r"\(log_path, metrics_path, socket_path are paths inside of the jail\)"
+    with pytest.raises(MonitorStartError, match=told):
+        do(make(log_path=folder / "log").start())
 
 
 def test_the_sockets_of_a_jail_are_seen_from_outside(start: Any, do: Do) -> None:
