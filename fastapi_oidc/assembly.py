@@ -13,7 +13,7 @@ from starlette.requests import Request
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
-from fastapi_oidc.events import Announcer, EventListener
+from fastapi_oidc.events import Announcer, Event, EventListener
 from fastapi_oidc.flows.callback import CodeExchanges, longest_login
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.relying_party import (
@@ -308,8 +308,8 @@ def _require_callbacks(resolve: object, load: object, options: Options[Any, Any]
 
 
 def _announcer(clock: Clock, on_event: EventListener | None) -> Announcer:
-    if on_event is not None and not callable(on_event):
-        raise TypeError(f"on_event of OIDC must be a function, not {type(on_event).__name__}")
+    if on_event is not None:
+        require_takes("on_event of OIDC", on_event, Event)
     if inspect.iscoroutinefunction(on_event):
         raise misconfigured("on_event is not async: it is called amid other work")
     return Announcer(clock, on_event)

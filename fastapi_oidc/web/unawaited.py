@@ -30,7 +30,7 @@ _SCOPES = (
 
 
 def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
-    """The source of a call of this library whose result `call` drops, None if there is none.
+    """The source of a call of this library whose result `call` drops, or of a guard, or None.
 
     With `is_returned` a returned result is dropped too, as FastAPI does with a dependency that has
     no name. The decorator of a function may await what the function returns.
@@ -40,8 +40,11 @@ def unawaited_call(call: Any, *, is_returned: bool) -> str | None:
     if not any(_is_a(each, Dependency, Awaited) for each in _objects(names)):
         return None
     for value in _dropped(_syntax_of(function), is_returned=is_returned and function is call):
+        named = value if isinstance(value, ast.Name | ast.Attribute) else None
         if isinstance(value, ast.Call) and _is_to_be_used(_value_of(value.func, names)):
             return ast.unparse(value)
+        if named is not None and _is_a(_value_of(named, names), Dependency):
+            return ast.unparse(named)
     return None
 
 
@@ -158,6 +161,8 @@ def _own_nodes(syntax: ast.AST) -> Iterator[ast.AST]:
 
 def _dropped(syntax: ast.AST, *, is_returned: bool) -> Iterator[ast.expr | None]:
     """The expressions whose values a function drops itself."""
+    if is_returned and isinstance(syntax, ast.Expression):
+        yield syntax.body
     for node in _own_nodes(syntax):
         if isinstance(node, ast.Expr) or (is_returned and isinstance(node, ast.Return)):
             yield node.value

@@ -231,6 +231,8 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
         return oidc.require_auth(request)
 
     for endpoint, call in (
+        (lambda: is_admin, "is_admin"),
+        (lambda request: oidc.require_auth(request), "oidc.require_auth"),
         (dropped, "oidc.require_auth"),
         (dropped_in_a_block, "is_admin"),
         (made, "oidc.require_recent"),

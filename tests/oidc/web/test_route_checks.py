@@ -310,7 +310,7 @@ NEXT: Any = {"next": "/"}
         (lambda o: o.login(REQUEST, SECRET), "options of oidc.login must be LoginOptions or None"),
         (lambda o: o.logout(REQUEST, SECRET), "options of oidc.logout must be LogoutOptions or No"),
         (lambda o: MAKE(o.settings, http={}), "http of OIDC must be HTTPOptions or None, not dict"),
-        (lambda o: MAKE(o.settings, on_event=SECRET), "on_event of OIDC must be a function, not s"),
+        (lambda o: MAKE(o.settings, on_event=SECRET), "on_event of OIDC is a function, not str"),
         (lambda o: o.api("api", dpop_required=SECRET), "dpop_required of .* must be bool, not str"),
         (
             lambda o: o.api("api", accept_plain_jwt="false"),
