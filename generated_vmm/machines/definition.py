@@ -5,17 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, TypedDict
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from generated_vmm import FullVmConfiguration
 
@@ -58,6 +50,12 @@ class TapDevice(Frozen):
     nat: bool = False
 
 
+Copied: TypeAlias = Annotated[
+    FullVmConfiguration, AfterValidator(lambda given: given.model_copy(deep=True))
+]
+"""A copy, so that later changes of the caller's model do not change a definition."""
+
+
 class Definition(Frozen):
     """A machine: its devices, its jail, and when it is started.
 
@@ -73,7 +71,7 @@ class Definition(Frozen):
     has none.
     """
 
-    configuration: FullVmConfiguration = Field(default_factory=FullVmConfiguration)
+    configuration: Copied = Field(default_factory=FullVmConfiguration)
     metadata: dict[str, JsonValue] | None = None
     enable_pci: bool = False
     jail: Jail | None = None
@@ -82,12 +80,6 @@ class Definition(Frozen):
     order: int = 0
     restart: RestartPolicy = "never"
     agent: int | None = Field(default=None, ge=1, strict=True)
-
-    @field_validator("configuration")
-    @classmethod
-    def _of_its_own(cls, configuration: FullVmConfiguration) -> FullVmConfiguration:
-        """A copy, so that later changes of the caller's model do not change this value."""
-        return configuration.model_copy(deep=True)
 
     @model_validator(mode="after")
     def _is_possible(self) -> Definition:
@@ -103,7 +95,7 @@ class Definition(Frozen):
         """The definition with other members. Raises `pydantic.ValidationError`."""
         try:
             return Definition.model_validate({**dict(self), **members})
-        except ValidationError as error:
+        except ValueError as error:
             error.add_note(f"Definition has {', '.join(Definition.model_fields)}")
             raise
 
@@ -157,6 +149,11 @@ def files_of(configuration: FullVmConfiguration) -> list[File]:
 def disks_of(configuration: FullVmConfiguration) -> list[File]:
     """The files of drives and of persistent memory."""
     return [file for file in files_of(configuration) if file.id]
+
+
+def used_disks(configuration: FullVmConfiguration) -> set[tuple[str, str, bool]]:
+    """The disks by name, path, and whether they are only read."""
+    return {(disk.id, disk.path, disk.is_read_only) for disk in disks_of(configuration)}
 
 
 def with_files(

@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import finished, in_thread, sleep
 from generated_vmm.guest import AsyncGuest
+from generated_vmm.machines import records
 from generated_vmm.machines.definition import Options, files_of
-from generated_vmm.machines.records import (
-    End,
-    Kind,
-    MachineError,
-    MachineRecord,
-    Operation,
-    Report,
-    State,
-)
+from generated_vmm.machines.records import End, MachineError, Operation
 from generated_vmm.machines.store import Store
 from generated_vmm.process import AsyncJailedMonitor, AsyncMonitor, MonitorError, MonitorExited
 from generated_vmm.process.keeper.record import RECORD
@@ -48,7 +41,7 @@ class AsyncControl:
         self.store, self.options = store, options
         self.monitors: dict[str, AsyncMonitor] = {}
         self.taps: dict[str, list[Tap]] = {}
-        self.reports: list[Report] = []
+        self.reports: list[records.Report] = []
         """What the next `reconcile` reports."""
         self.busy: dict[str, object] = {}
         """What has a machine for itself, by the machine's id."""
@@ -142,11 +135,11 @@ class AsyncHeld:
         self.folder = self.store.machines.path(machine)
 
     @property
-    def record(self) -> MachineRecord:
+    def record(self) -> records.MachineRecord:
         """The machine as it is stored. Raises `MachineError` if it does not exist."""
         return self.store.machines.the(self.id)
 
-    def begun(self, kind: Kind, by: str, target: str = "", name: str = "") -> Operation:
+    def begun(self, kind: records.Kind, by: str, target: str = "", name: str = "") -> Operation:
         """An operation that changes the machine, or makes a copy with this id and name."""
         own = self.record.name
         return Operation(
@@ -168,7 +161,7 @@ class AsyncHeld:
         """Stores what the machine should be, which the end of the operation makes true."""
         await self.step(what, is_done=True, **members)
 
-    def require(self, *states: State) -> None:
+    def require(self, *states: records.State) -> None:
         """Raises `MachineError` if the machine is in another state."""
         record = self.record
         state = record.should_be if record.started_at is not None else "Ended"
@@ -231,7 +224,7 @@ class AsyncHeld:
             await self.admit(file.path, writable=not file.is_read_only)
         return self.client
 
-    def _new(self, record: MachineRecord) -> AsyncMonitor:
+    def _new(self, record: records.MachineRecord) -> AsyncMonitor:
         jail, options, store = record.definition.jail, self.options, self.store
         common: dict[str, Any] = {
             "id": self.id,
@@ -247,7 +240,7 @@ class AsyncHeld:
         common["chroot_base_dir"] = store.jails
         return AsyncJailedMonitor(options.jailer, options.program, **common)
 
-    async def _make_taps(self, record: MachineRecord) -> None:
+    async def _make_taps(self, record: records.MachineRecord) -> None:
         for wanted in record.definition.taps:
             from generated_vmm.process.network import Tap  # needs the extra `network`
 

@@ -17,7 +17,7 @@ from generated_vmm.machines import copies, records
 from generated_vmm.machines._async.held import AsyncControl, AsyncHeld
 from generated_vmm.machines._async.operation import carry_out, conform, recorded
 from generated_vmm.machines.copies import MEMORY, STATE, Wish
-from generated_vmm.machines.definition import Definition, disks_of, with_files
+from generated_vmm.machines.definition import Definition, disks_of, used_disks, with_files
 from generated_vmm.machines.records import MachineError
 from generated_vmm.machines.store import NEW, copy_file, link_file, make_folder, take_over
 from generated_vmm.misuse import warn_caller
@@ -214,11 +214,7 @@ async def write_down(
 async def _require_defined_disks(held: AsyncHeld) -> None:
     """A copy has the disks of the definition; its memory would lead it to those of the monitor."""
     shown, record = await held.client.vm_config.get(), held.record
-    runs, defined = (
-        {(disk.id, disk.path, disk.is_read_only) for disk in disks_of(configuration)}
-        for configuration in (shown, record.definition.configuration)
-    )
-    if runs != defined:
+    if used_disks(shown) != used_disks(record.definition.configuration):
         raise MachineError(
             f"{record.name} runs with other disks than its definition: start it again"
         )

@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import finished, in_thread, sleep
 from generated_vmm.guest import Guest
+from generated_vmm.machines import records
 from generated_vmm.machines.definition import Options, files_of
-from generated_vmm.machines.records import (
-    End,
-    Kind,
-    MachineError,
-    MachineRecord,
-    Operation,
-    Report,
-    State,
-)
+from generated_vmm.machines.records import End, MachineError, Operation
 from generated_vmm.machines.store import Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorError, MonitorExited
 from generated_vmm.process.keeper.record import RECORD
@@ -49,7 +42,7 @@ class Control:
         self.store, self.options = store, options
         self.monitors: dict[str, Monitor] = {}
         self.taps: dict[str, list[Tap]] = {}
-        self.reports: list[Report] = []
+        self.reports: list[records.Report] = []
         """What the next `reconcile` reports."""
         self.busy: dict[str, object] = {}
         """What has a machine for itself, by the machine's id."""
@@ -143,11 +136,11 @@ class Held:
         self.folder = self.store.machines.path(machine)
 
     @property
-    def record(self) -> MachineRecord:
+    def record(self) -> records.MachineRecord:
         """The machine as it is stored. Raises `MachineError` if it does not exist."""
         return self.store.machines.the(self.id)
 
-    def begun(self, kind: Kind, by: str, target: str = "", name: str = "") -> Operation:
+    def begun(self, kind: records.Kind, by: str, target: str = "", name: str = "") -> Operation:
         """An operation that changes the machine, or makes a copy with this id and name."""
         own = self.record.name
         return Operation(
@@ -169,7 +162,7 @@ class Held:
         """Stores what the machine should be, which the end of the operation makes true."""
         self.step(what, is_done=True, **members)
 
-    def require(self, *states: State) -> None:
+    def require(self, *states: records.State) -> None:
         """Raises `MachineError` if the machine is in another state."""
         record = self.record
         state = record.should_be if record.started_at is not None else "Ended"
@@ -232,7 +225,7 @@ class Held:
             self.admit(file.path, writable=not file.is_read_only)
         return self.client
 
-    def _new(self, record: MachineRecord) -> Monitor:
+    def _new(self, record: records.MachineRecord) -> Monitor:
         jail, options, store = record.definition.jail, self.options, self.store
         common: dict[str, Any] = {
             "id": self.id,
@@ -248,7 +241,7 @@ class Held:
         common["chroot_base_dir"] = store.jails
         return JailedMonitor(options.jailer, options.program, **common)
 
-    def _make_taps(self, record: MachineRecord) -> None:
+    def _make_taps(self, record: records.MachineRecord) -> None:
         for wanted in record.definition.taps:
             from generated_vmm.process.network import Tap  # needs the extra `network`
 
