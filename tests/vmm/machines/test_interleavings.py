@@ -29,6 +29,7 @@ from generated_vmm.machines import (
     Definition,
     Jail,
     Machine,
+    MachineBusy,
     MachineError,
     MachineRecord,
     Machines,
@@ -404,6 +405,37 @@ def due(machines: Machines, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
     killed(web)
     web._held.look()
     return web
+
+
+def test_an_operation_waits_for_a_look_of_reconcile_but_not_for_ever(
+    machines: Machines, web: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.start()
+    waits, has_looked, thread = threading.Event(), threading.Event(), threading.Thread()
+
+    def sleep(_: float) -> None:
+        waits.set()
+        has_looked.wait(60)
+
+    def meanwhile(_: Held) -> None:
+        nonlocal thread
+        thread = threading.Thread(target=web.pause)
+        thread.start()
+        waits.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(held_module, "sleep", sleep)
+        before(patch, Held, "look", meanwhile)
+        assert told(machines) == []
+        has_looked.set()
+        thread.join()
+    assert web.state() == "Paused"
+    monkeypatch.setattr(held_module, "LOOK_SECONDS", 0.0)
+    with (
+        machines._control.turn(web.id),
+        pytest.raises(MachineBusy, match="web is busy: reconcile looks at it"),
+    ):
+        web.resume()
 
 
 def test_an_edit_keeps_a_restart_that_is_due(

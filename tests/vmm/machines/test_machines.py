@@ -281,6 +281,8 @@ def test_machines_use_only_allowed_files(folder: Path) -> None:
         web.admit(folder / "disk")
         with pytest.raises(ValueError, match="in none of the folders"):
             web.admit("/etc/passwd")
+        with pytest.raises(ValueError, match="is not in the machine's own folder"):
+            web.admit("../format.json")
 
 
 def test_devices_that_were_changed_are_stored_for_the_next_start(
