@@ -16,12 +16,7 @@ from typing import Final, TypeAlias
 from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.relying_party import (
-    Outcome,
-    Postponed,
-    RelyingParty,
-    ShuttingDown,
-)
+from fastapi_oidc.flows.relying_party import Outcome, Postponed, RelyingParty
 from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
@@ -203,8 +198,6 @@ async def _begin(run: _Run) -> Outcome:
         # Get the metadata and keys first: the refresh token may be sent only once.
         await run.party.provider.prepare_refresh()
         return await _take_turn(run)
-    except ShuttingDown:
-        return refreshes.briefly(session, "a shutdown has begun")
     except OIDCError as error:
         if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
             raise
@@ -223,7 +216,7 @@ async def _take_turn(run: _Run) -> Outcome:
     while True:
         async with party.refreshing.here():
             if run.closing.is_set():
-                raise ShuttingDown
+                return party.refreshes.briefly(session, "a shutdown has begun")
             run.started.set()
             row = await turn.take()
             if turn.owns(row):

@@ -55,10 +55,6 @@ class Postponed:
 Outcome: TypeAlias = Live | Over | Postponed
 
 
-class ShuttingDown(Exception):
-    """The refresh had not started when the application shut down."""
-
-
 class Refreshes:
     """The refreshes of one process, by session id: those under way, and the pauses.
 

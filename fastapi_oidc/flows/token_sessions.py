@@ -28,11 +28,7 @@ from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.id_token import (
-    Authentication,
-    IdToken,
-    accept_refreshed_id_token,
-)
+from fastapi_oidc.protocol.id_token import Authentication, IdToken, accept_refreshed_id_token
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.document import VerifiedToken
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
