@@ -11,28 +11,24 @@ import httpx
 from starlette.requests import Request
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.events import Announcer, Event, EventListener
-from fastapi_oidc.flows.callback import CodeExchanges, longest_login
-from fastapi_oidc.flows.endings import Endings
+from fastapi_oidc.flows.callback import longest_login
 from fastapi_oidc.flows.relying_party import (
     Application,
     BeforeSessionPersist,
     IdentityContext,
     PersistContext,
-    Refreshes,
     RelyingParty,
     ResolveIdentity,
     standard_identity,
 )
 from fastapi_oidc.flows.sessions import Sessions
-from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import Provider
-from fastapi_oidc.session.cells import Cells, LastSteps
+from fastapi_oidc.session.cells import Cells
 from fastapi_oidc.session.cookies import (
     REFERENCE_BYTES,
     CookieNames,
@@ -49,7 +45,7 @@ from fastapi_oidc.session.session_cookie import (
     SessionCodec,
     SessionCookie,
 )
-from fastapi_oidc.session.store import MemoryStore, Store
+from fastapi_oidc.session.store import Store
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.pages import Page, RenderPage
@@ -122,19 +118,12 @@ class Assembly:
         self._apis = _apis(options.get("downstream_apis", ()))
         self._in_store = options.get("session_store") is not None
         self._is_alone, self._is_found = len(settings) == 1, not settings
-        store = _store(options, clock)
-        self.engine: Engine = Engine(
+        self.engine = Engine(
             name=name,
             identity_type=identity_type,
-            store=store or MemoryStore(clock=clock, evicts=True),
-            proofs=store or MemoryStore(clock=clock),
+            clock=clock,
+            given=_store(options, clock),
             network=Network(options.get("transport")),
-            endings=Endings(clock, are_recorded=store is not None),
-            last_steps=LastSteps(),
-            refreshes=Refreshes(clock),
-            grants=Grants(clock),
-            code_exchanges=CodeExchanges(clock),
-            sign_outs=SingleFlight(),
             announcer=_announcer(clock, options.get("on_event")),
             patience=max(map(longest_login, settings), default=PATIENCE),
             render_page=options.get("render_page"),

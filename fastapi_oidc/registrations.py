@@ -105,7 +105,8 @@ class Registrations:
     def without_sign_in(self) -> Registrations:
         """These registrations for an application without sign-in."""
         api = copy.copy(self)
-        api.engine = replace(self.engine, signs_in=False)
+        api.engine = copy.copy(self.engine)
+        api.engine.signs_in = False
         api.fixed = None if self.fixed is None else replace(self.fixed, engine=api.engine)
         return api
 

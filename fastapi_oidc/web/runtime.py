@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeAlias, T
 from itsdangerous import Signer
 from starlette.requests import HTTPConnection
 
+from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer
@@ -31,7 +32,7 @@ from fastapi_oidc.session.model import (
     OIDCSession,
     PublicSession,
 )
-from fastapi_oidc.session.store import Store
+from fastapi_oidc.session.store import MemoryStore, Store
 from fastapi_oidc.web.pages import RenderPage
 
 CSRF_HEADER = "X-CSRF-Token"
@@ -107,38 +108,42 @@ CreatePublicSession: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Engine:
     """What all requests of one `OIDC` instance share, whichever registration serves them.
 
-    `identity_type` is the type as which stored identities are read.
-    `proofs` is where used DPoP proofs are, which a full store must not forget.
-    `apis` are the APIs
-    that accept access tokens. `step_ups` are the requirements of the application's guards. `needed`
-    are names of routes that the application must have, each with what to do if it has not.
-    `signs_in`: there are logins. At a shutdown, token requests are awaited for `patience` seconds.
+    `identity_type` is the type as which stored identities are read. `given` is the store that the
+    application has configured, if any. `signs_in`: there are logins. At a shutdown, token requests
+    are awaited for `patience` seconds.
     """
 
     name: str
     identity_type: type[Any]
-    store: Store
-    proofs: Store
+    clock: Clock
+    given: Store | None
     network: Network
-    endings: Endings
-    last_steps: LastSteps
-    refreshes: Refreshes
-    grants: Grants
-    code_exchanges: CodeExchanges
-    sign_outs: SingleFlight[object, Any]
     announcer: Announcer
     patience: float
     render_page: RenderPage | None
     load_request_data: LoadRequestData[Any, Any] | None = field()
     create_public_session: CreatePublicSession[Any, Any] | None = field()
-    apis: list[Any] = field(default_factory=list)
-    step_ups: dict[StepUp, None] = field(default_factory=dict)
-    needed: dict[str, str] = field(default_factory=dict)
     signs_in: bool = True
+
+    def __post_init__(self) -> None:
+        """Make what is shared."""
+        clock, given = self.clock, self.given
+        self.store = MemoryStore(clock=clock, evicts=True) if given is None else given
+        self.proofs = MemoryStore(clock=clock) if given is None else given
+        """Where used DPoP proofs are, which a full store must not forget."""
+        self.endings, self.last_steps = Endings(clock, are_recorded=given is not None), LastSteps()
+        self.refreshes, self.grants = Refreshes(clock), Grants(clock)
+        self.code_exchanges, self.sign_outs = CodeExchanges(clock), SingleFlight[object, Any]()
+        self.apis = list[Any]()
+        """The APIs that accept access tokens."""
+        self.step_ups = dict[StepUp, None]()
+        """The requirements of the application's guards."""
+        self.needed = dict[str, str]()
+        """Names of routes that the application must have, with what to do if it has not."""
 
     def requires(self, wish: str) -> bool:
         """Whether a guard requires what a login can ask for: `max_age` or `acr_values`."""
