@@ -24,7 +24,7 @@ from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from fastapi_oidc.provider.network import HTTPOptions
-from fastapi_oidc.resource_server.token import AccessToken, Caller
+from fastapi_oidc.resource_server.server import AccessToken, Caller
 from fastapi_oidc.session.model import (
     EndReason,
     OIDCSession,

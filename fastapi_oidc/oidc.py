@@ -22,7 +22,7 @@ from fastapi_oidc.protocol.access_token import StepUp, of_class, recent
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.registrations import Given, Registrations
-from fastapi_oidc.resource_server.token import Caller
+from fastapi_oidc.resource_server.server import Caller
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web import guards

@@ -1,39 +1,33 @@
-"""An API: which access tokens it accepts."""
+"""An API: which access tokens it accepts, what they permit, and who may send them."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final, Generic
 from urllib.parse import unquote
-from fastapi_oidc.clock import Clock, Instant
-from fastapi_oidc.errors import Code, ProtocolViolation
-from fastapi_oidc.protocol.access_token import AccessClaims, StepUp, together
-from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof
-from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
-from fastapi_oidc.session.store import Cell, Store, ask_store
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
-from fastapi_oidc.clock import Clock, TTLCache
+
+from fastapi_oidc.clock import Clock, Instant, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
 from fastapi_oidc.protocol.access_token import (
     AccessClaims,
     ExpectedAccessToken,
+    StepUp,
     accept_access_token,
     accept_introspection,
     is_active,
+    together,
 )
-from fastapi_oidc.protocol.dpop import Scheme, accept_proof
-from fastapi_oidc.protocol.encoding import Claims, CompactJWS
+from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof, Scheme, accept_proof
+from fastapi_oidc.protocol.encoding import Claims, CompactJWS, encode_base64url
 from fastapi_oidc.protocol.jose.keys import Unverified
 from fastapi_oidc.provider.provider import Provider
+from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
+from fastapi_oidc.session.store import Cell, Store, ask_store
 
 
 @dataclass(frozen=True, slots=True)

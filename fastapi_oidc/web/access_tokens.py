@@ -1,34 +1,34 @@
-"""Access tokens of requests: strict parsing, and the refusals (RFC 6750, RFC 9449, RFC 9728)."""
+"""Access tokens of requests: strict parsing, the refusals, and applications that require them.
+
+RFC 6750, RFC 9449, RFC 9728. The applications may be MCP servers, with scopes by tool.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from http import HTTPStatus
-from typing import Final
-from starlette.requests import HTTPConnection
-from fastapi_oidc.codes import ANSWERS, PublicAnswer
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
-from fastapi_oidc.protocol.access_token import challenge
-from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
-from fastapi_oidc.resource_server.server import Permission, PresentedToken
-from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.requests import requested_path, token_scheme_in
 import json
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
+
 from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.resource_server.server import AccessToken
 
+from fastapi_oidc.codes import ANSWERS, PublicAnswer
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.protocol.access_token import challenge
+from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, Scheme
+from fastapi_oidc.protocol.encoding import JSON
+from fastapi_oidc.resource_server.server import AccessToken, Permission, PresentedToken
+from fastapi_oidc.web.context import RequestContext
+from fastapi_oidc.web.requests import requested_path, token_scheme_in
 
 _UNDECIDED: Final = PublicAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE, "Access tokens cannot be checked right now. Try again shortly."

@@ -28,12 +28,16 @@ from fastapi_oidc.errors import (
 )
 from fastapi_oidc.flows.relying_party import Application, IdentityContext
 from fastapi_oidc.peer_names import require_known
-from fastapi_oidc.resource_server.server import ResourceServer
-from fastapi_oidc.resource_server.token import AccessToken, Caller, Permission
+from fastapi_oidc.resource_server.server import AccessToken, Caller, Permission, ResourceServer
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web import api_options
-from fastapi_oidc.web.access_tokens import Challenger, presented_token
-from fastapi_oidc.web.api_tools import Protected, scopes_by_tool, with_lifespan_of
+from fastapi_oidc.web.access_tokens import (
+    Challenger,
+    Protected,
+    presented_token,
+    scopes_by_tool,
+    with_lifespan_of,
+)
 from fastapi_oidc.web.application import endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.guards import (

@@ -36,8 +36,7 @@ from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
 from fastapi_oidc.protocol.urls import fault_of_url, is_word
 from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.resource_server.server import Introspections, ResourceServer, TokenIssuer
-from fastapi_oidc.resource_server.token import Proofs
+from fastapi_oidc.resource_server.server import Introspections, Proofs, ResourceServer, TokenIssuer
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.runtime import Runtime
 

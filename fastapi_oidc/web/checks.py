@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Match
 
 from fastapi_oidc.flows.relying_party import RelyingParty, standard_identity
 from fastapi_oidc.settings.rules import guessable, unencrypted
-from fastapi_oidc.web.api_tools import Protected
+from fastapi_oidc.web.access_tokens import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of, included_in, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.guards import FromAPI, scopes_in

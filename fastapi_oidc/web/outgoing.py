@@ -18,7 +18,7 @@ from fastapi_oidc.protocol.downstream import (
     Needed,
     Target,
 )
-from fastapi_oidc.resource_server.token import AccessToken, Caller
+from fastapi_oidc.resource_server.server import AccessToken, Caller
 from fastapi_oidc.session.model import Identity, OIDCSession, is_session_id
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import Copy

@@ -31,7 +31,7 @@ from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
 from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES
 from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
 from fastapi_oidc.session.revocations import MOST_LISTED
-from fastapi_oidc.web.api_tools import MAX_CALL_BYTES
+from fastapi_oidc.web.access_tokens import MAX_CALL_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
 from generated_vmm.transport.connection import LONGEST_PATH
 from tests.packaging.built import REPOSITORY

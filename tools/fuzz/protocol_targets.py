@@ -60,7 +60,7 @@ from fastapi_oidc.protocol.refusal import refusal
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import is_same_origin_path
 from fastapi_oidc.provider.http import OPResponse
-from fastapi_oidc.resource_server.token import require_certificate
+from fastapi_oidc.resource_server.server import require_certificate
 from fastapi_oidc.web.requests import query_parameters
 
 ISSUER: Final = "https://op.test/"

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.bearer_auth import authorization_context
 from examples.mcp.application import create_app
 from fastapi_oidc import AccessToken, Clock, Code
 from fastapi_oidc.testing import DevProvider, DevResource, DevUser
-from fastapi_oidc.web.api_tools import MAX_CALL_BYTES, called_tools, mcp_user
+from fastapi_oidc.web.access_tokens import MAX_CALL_BYTES, called_tools, mcp_user
 from tests.oidc.world import BASE_URL, Time, client_at, settings_of
 
 URL = f"{BASE_URL}/mcp"

@@ -14,7 +14,7 @@ from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.errors import ProtocolViolation
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS, DPoPKey
 from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.resource_server.token import require_certificate
+from fastapi_oidc.resource_server.server import require_certificate
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
 from tests.oidc.resource_server.api_world import (
