@@ -327,8 +327,7 @@ class RelyingParty:
         if issuer is not None:
             named = [(party, issuer) for party in self.together if party.issuer.has(issuer)]
             if not named:
-                explanation = f"no registration here has the issuer {shown(issuer)}"
-                raise misconfigured(explanation)
+                raise misconfigured(f"no registration here has the issuer {shown(issuer)}")
             return named
         if self.is_one_of_several or not self.issuer.all:
             explanation = "with several issuers, a user is named by sub and issuer: pass both"

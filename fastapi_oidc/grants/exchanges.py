@@ -45,8 +45,7 @@ async def token_of_callback(
     if api is None:
         return own_token(session)
     if api.grant == "refresh_token":
-        explanation = "a callback that decides about a session cannot use its refresh token"
-        raise misconfigured(explanation)
+        raise misconfigured("a callback that decides about a session cannot use its refresh token")
     return await exchange_of_session(party, api, session)
 
 
@@ -65,8 +64,7 @@ async def exchange_of_session(
 def require_exchange(api: DownstreamAPI | None) -> None:
     """Raise ConfigurationError unless there is an API whose grant takes an actor (RFC 8693 2.1)."""
     if api is None or api.grant != "token_exchange":
-        explanation = "only a DownstreamAPI with grant='token_exchange' takes an actor"
-        raise misconfigured(explanation)
+        raise misconfigured("only a DownstreamAPI with grant='token_exchange' takes an actor")
 
 
 async def exchange_of_caller(
@@ -120,8 +118,7 @@ def own_token(session: AnySession) -> IssuedToken:
     """The session's own access token; raises ConfigurationError if the session has none."""
     tokens = session.tokens
     if not tokens.access_token:
-        explanation = "before_session_persist removes the access token from sessions"
-        raise misconfigured(explanation)
+        raise misconfigured("before_session_persist removes the access token from sessions")
     return IssuedToken(
         value=tokens.access_token,
         expires_at=tokens.expires_at,
