@@ -29,7 +29,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+from itertools import chain, islice
+from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 VERSION = 1
@@ -48,7 +49,6 @@ REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
 ENDED_BYTES, ENDED_PROGRAMS = 16 * 1024 * 1024, 256  # of ended programs; the oldest go first
-GROUP_HAS_ENDED = errno.ENOENT, errno.ENODEV  # the last: after it was opened
 FOREVER = float("inf")
 LONGEST_POLL = 86_400.0  # seconds: epoll takes milliseconds as an int
 HELD_SECONDS = 60.0  # that a guest stands still at most; while its machine is paused none pass
@@ -182,8 +182,8 @@ class Group:
                 if time.monotonic() > deadline:
                     raise OSError(errno.EBUSY, "a process does not stand still", self.path)
                 time.sleep(0.001)
-        except OSError as error:
-            if error.errno not in GROUP_HAS_ENDED:
+        except OSError:
+            if os.path.exists(self.path):  # else it has ended
                 raise
 
 
@@ -575,7 +575,7 @@ def owner_of(owner: str) -> tuple[int, int]:
     return user.pw_uid, user.pw_gid
 
 
-TAR_NUMBERS = errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM
+TAR_NUMBERS = errno.ENOSPC, errno.EDQUOT, *sorted(errno.errorcode)  # the causes of others first
 TAR_ERRORS = {"Wrote only": errno.ENOSPC} | {os.strerror(one): one for one in TAR_NUMBERS}
 
 
@@ -656,20 +656,13 @@ def has_gone(host: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def parts_of(file: BinaryIO, size: int) -> Iterator[bytes]:
+def parts_of(file: Any, size: int) -> Iterator[bytes]:
     """The next bytes in parts. Raises ConnectionResetError if they are cut off."""
     while size > 0:
         if not (data := file.read(min(PART, size))):
             raise ConnectionResetError(errno.ECONNRESET, "the request is cut off")
         size -= len(data)
         yield data
-
-
-def chunked(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Parts as a body of HTTP whose size nobody knows."""
-    for part in parts:
-        yield b"%x\r\n%b\r\n" % (len(part), part)
-    yield b"0\r\n\r\n"
 
 
 class Request:
@@ -685,36 +678,34 @@ class Request:
 
     def serve(self) -> None:
         """Carries the request out, unless it is cut off before."""
-        with contextlib.suppress(OSError, ValueError), self.link, self.link.makefile("rb") as file:
+        with contextlib.suppress(OSError, ValueError), self.link, self.link.makefile("rwb") as file:
             method, target, _ = file.readline().decode("ascii").split(" ")
             lines = iter(file.readline, b"\r\n")  # ValueError at the end of the stream
             self.headers = dict(line.decode("ascii").lower().split(":", 1) for line in lines)
             self.parts = parts_of(file, int(self.headers.get("content-length", "0")))
             if "transfer-encoding" not in self.headers:  # a body whose end is not told
-                self._answer(method, target)
+                self._answer(file, method, target)
+                file.flush()
             for _ in self.parts:  # of a body that was refused
                 pass
 
-    def _answer(self, method: str, target: str) -> None:
-        status, first = 200, b""
+    def _answer(self, file: Any, method: str, target: str) -> None:
+        status, value = 200, None
         try:
             value = self._call(method, target)
-            if isinstance(value, Iterator):
-                value = chunked(value)
-                first = next(value)  # what is wrong comes before the response
+            parts = value if isinstance(value, Iterator) else iter([to_json(value).encode()])
+            begun = list(islice(parts, 1))  # what is wrong comes before the response
         except Exception as error:
-            status, value = fault_of(error)
+            status, fault = fault_of(error)
+            begun, parts = [to_json(fault).encode()], iter(())
+        file.write(b"HTTP/1.1 %d -\r\nConnection: close\r\n" % status)
         if isinstance(value, socket.socket):
-            self._send(200)
-            join(value, self.link)
-        elif isinstance(value, Iterator):
-            self._send(200, "Transfer-Encoding: chunked", body=first)
-            for chunk in value:
-                self.link.sendall(chunk)
-        else:
-            body = to_json({} if value is None else value).encode()
-            kind, length = "Content-Type: application/json", f"Content-Length: {len(body)}"
-            self._send(status, kind, length, body=body)
+            file.write(b"\r\n")
+            file.flush()
+            return join(value, self.link)
+        file.write(b"Transfer-Encoding: chunked\r\n\r\n")
+        for part in chain(begun, parts, [b""]):
+            file.write(b"%x\r\n%b\r\n" % (len(part), part))  # an empty one is the last
 
     def _call(self, method: str, target: str) -> object:
         path, _, query = target.partition("?")
@@ -730,10 +721,6 @@ class Request:
     def _body(self) -> Any:
         is_json = "application/json" in self.headers.get("content-type", "")
         return read_json(b"".join(self.parts)) if is_json else self.parts
-
-    def _send(self, status: int, *headers: str, body: bytes = b"") -> None:
-        head = (f"HTTP/1.1 {status} -", "Connection: close", *headers, "\r\n")
-        self.link.sendall("\r\n".join(head).encode() + body)
 
     def get_agent(self) -> object:
         """Which agent this is."""
@@ -783,9 +770,7 @@ class Request:
 
     def get_folders(self, path: str) -> Iterator[bytes]:
         """A folder as a tar stream, which is cut off if tar fails."""
-        folder = unquote_to_bytes(path)
-        os.listdir(folder)  # raises what is wrong with it
-        with tar(folder, "-cf", "-", ".") as child:
+        with tar(unquote_to_bytes(path), "-cf", "-", ".") as child:
             while data := child.stdout.read(PART):
                 yield data
 
@@ -793,7 +778,7 @@ class Request:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
         folder = unquote_to_bytes(path)
         if os.path.exists(folder):
-            os.listdir(folder)
+            os.listdir(folder)  # raises what is wrong with it
             return unpack(folder, parts)
         with replacing(folder) as new:
             os.mkdir(new, 0o755)

@@ -96,8 +96,7 @@ class AsyncLink:
         head = request_bytes(operation)
         if size is not None:
             head = head[:-2] + b"Content-Length: %d\r\n\r\n" % size
-        connection = await self._open(deadline or self._soon())
-        try:
+        with closing(await self._open(deadline or self._soon())) as connection:
             for part in chain([head], parts):
                 if not connection.is_quiet():  # the agent refuses it, and responds early
                     break
@@ -111,24 +110,18 @@ class AsyncLink:
                 if sink and answer.status_code == 200 and (part := answer.take()):
                     sink(part)
             return value_of(self.what, operation, answer, name)
-        finally:
-            connection.close()
 
     async def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""
-        deadline = self._soon()
-        connection, answer = await self._open(deadline), AnswerParser(LARGEST_ANSWER)
-        try:
+        deadline, answer = self._soon(), AnswerParser(LARGEST_ANSWER)
+        with closing(await self._open(deadline)) as connection:
             with failures(self.what, operation):
                 await send(connection, request_bytes(operation), deadline)
                 while answer.status_code != 200:  # later bytes are the caller's
                     if answer.feed(await receive(connection, deadline, 1)):
                         break
             value_of(self.what, operation, answer, name)
-            return await stream_of(connection.socket)
-        except BaseException:
-            connection.close()
-            raise
+            return await stream_of(connection.socket.dup())
 
     def _soon(self) -> float:
         return deadline_after(self.timeout)

@@ -26,7 +26,7 @@ from tests.vmm.guest.conftest import Agent
 # All modules of Debian's python3-minimal (bookworm) that the agent may be written with.
 MINIMAL = {
     "__future__", "_thread", "ast", "base64", "bisect", "collections.abc", "contextlib", "errno",
-    "fcntl", "functools", "os", "pwd", "re", "select", "signal", "socket", "stat", "struct",
+    "fcntl", "itertools", "os", "pwd", "re", "select", "signal", "socket", "stat", "struct",
     "subprocess", "sys", "threading", "time", "typing", "urllib.parse",
 }  # fmt: skip
 JSON = st.recursive(
