@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 LONGEST_WAIT = 10.0  # seconds that the agent delays a response, for news
 INPUT_BYTES = 262_144  # of one request
 DEFAULT_MAX_OUTPUT_BYTES = 67_108_864
+MOST_UNREAD = 1_048_576  # bytes of output, with which a program waits to be read
 MOST_READS = 20  # of `returncode`, without a call
 UNREAD = (
     "{}, {!r}, stands still until its output is read: read it, or start a server as "
@@ -101,7 +102,8 @@ class AsyncProgram(Told):
             why += INPUT_IS_OPEN if self._state.takes_input else ""
             if time.monotonic() >= deadline:
                 raise errors.GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
-            if why and not is_told:
+            is_stuck = self._state.takes_input or unread >= MOST_UNREAD
+            if is_stuck and not is_told:
                 is_told = True
                 logger.warning("the program %s has not ended%s", self.id, why)
 
