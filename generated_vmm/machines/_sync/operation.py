@@ -71,14 +71,7 @@ def _found(held: Held, operation: Operation) -> records.MachineRecord:
     still be stopped.
     """
     is_for_good = operation.kind in FOR_GOOD
-    if held.record.operation is not None:
-        try:
-            recover(held)
-        except VmmError:
-            if not is_for_good:
-                raise
-            held.end()  # it does not respond
-            recover(held)
+    recover(held, is_to_end=is_for_good)
     held.look()
     record = held.record
     if held.is_up and not is_for_good:
@@ -88,15 +81,17 @@ def _found(held: Held, operation: Operation) -> records.MachineRecord:
     return record
 
 
-def recover(held: Held) -> None:
+def recover(held: Held, *, is_to_end: bool = False) -> None:
     """Finishes or undoes an operation that was left half done, and reports which of the two.
 
-    Raises VmmError and OSError; then the record stays, and it can be called again.
+    A machine that `is_to_end` may not respond; it need not become what is stored before. Raises
+    VmmError and OSError; then the record stays, and it can be called again.
     """
     if (left := held.record.operation) is None:
         return
     what: records.What = "finished" if _is_done(held, left) else "undone"
-    conform(held, seconds=held.options.timeout, is_cut_off=True)
+    if not is_to_end or not held.record.is_whole:
+        conform(held, seconds=held.options.timeout, is_cut_off=True)
     _finish(held)
     report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
     held.control.reports.append(report)
