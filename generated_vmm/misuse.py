@@ -44,6 +44,22 @@ class Told:
             raise TypeError(f"{type(self).__name__} has no items by index{_hint(self, '[]')}")
 
 
+class Here:
+    """Base of what a call returns without waiting: TypeError if it is awaited."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers report it
+
+        def __await__(self):
+            """Raises TypeError."""
+            raise TypeError(f"{type(self).__name__} is there at once: omit `await` before its call")
+
+
+class Records(Here, list[Any]):
+    """What is stored, as a list."""
+
+
 class Word(str):
     """One of some values: a RuntimeWarning for a comparison with another text that means one."""
 

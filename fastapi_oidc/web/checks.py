@@ -110,7 +110,10 @@ def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     for name, remedy in _WISHES.items():
         # IdentityServer has hints like idp:google among its acr_values.
         is_wish = name in given and not given[name].startswith(("idp:", "tenant:"))
-        if is_wish and not (engine.requires(name) if name == "acr_values" else reads_claims):
+        is_checked = reads_claims
+        if name == "acr_values":
+            is_checked = engine.requires(name) or "acr" in read.co_consts
+        if is_wish and not is_checked:
             text = f"it asks the provider, and requires nothing of who signs in: {remedy}"
             party.announcer.advise(f"{name} in extra_params", text)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NoReturn, TypeAlias, TypeVar
+from inspect import isclass
+from typing import Any, NoReturn, TypeAlias, TypeVar, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from generated_vmm.model import Body
 
@@ -36,6 +37,15 @@ def for_each_id(method: Method) -> Method:
     return method
 
 
+def _model_at(place: tuple[int | str, ...], model: type[BaseModel]) -> type[BaseModel]:
+    """The model at a place, or around what is there."""
+    for name in place:
+        found: Any = getattr(model.model_fields.get(str(name)), "annotation", None)
+        kinds = [each for each in (found, *get_args(found)) if isclass(each)]
+        model = next((each for each in kinds if issubclass(each, BaseModel)), model)
+    return model
+
+
 def as_model(
     model: type[Model],
     body: Model | Fields | None,
@@ -61,7 +71,8 @@ def as_model(
         try:
             made = model.model_validate({**ids, **given} if isinstance(given, Mapping) else given)
         except ValidationError as error:
-            error.add_note(f"{model.__name__} has {', '.join(model.model_fields)}")
+            refusing = _model_at(error.errors()[0]["loc"], model)
+            error.add_note(f"{refusing.__name__} has {', '.join(refusing.model_fields)}")
             raise
     for name, value in ids.items():
         if getattr(made, name) != value:

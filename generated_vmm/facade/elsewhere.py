@@ -49,7 +49,12 @@ PROGRAM: Final = {
     "stop close": "program.terminate()",
     "exit_code status is_running": "program.poll(), then program.returncode",
 }
-PIECE: Final = {"decode strip split splitlines startswith": "its data.{}"}
+PIECE: Final = {"decode strip split splitlines startswith": "its data.{}", "[]": "its data"}
+SERIAL: Final = {
+    "readline readlines recv expect": "monitor.serial.read_until(b'...')",
+    "send sendline": "monitor.serial.write(b'...\\n')",
+    "[]": "monitor.serial.follow(), or read().data",
+}
 COMPLETED: Final = {"exit_code status": "its returncode", "output []": "its stdout and stderr"}
 ITEMS: Final = {"[]": "its last, or list(...)", "rates rate count groups": "its last.{}"}
 MACHINE: Final = {

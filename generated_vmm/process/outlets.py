@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from generated_vmm.facade.elsewhere import ITEMS, PIECE
-from generated_vmm.misuse import Told, warn_caller
+from generated_vmm.misuse import Raw, Told, warn_caller
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
@@ -218,7 +218,7 @@ class Console(BroadcastLog[Piece]):
             raise ValueError(f"since is {since}; positions count from the start: read().data[-n:]")
         kept = self._kept  # another thread may feed meanwhile
         start = min(max(since, kept.start), kept.end)
-        return Piece(start, kept.data[start - kept.start :])
+        return Piece(start, Raw(kept.data[start - kept.start :]))
 
     def piece(self, position: int) -> tuple[list[Piece], int]:
         """The stored bytes from a position on as one piece, and the position after them."""

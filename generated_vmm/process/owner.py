@@ -71,7 +71,9 @@ class Owner(Broadcast):
     def require_unstarted(self) -> None:
         """Raises `MonitorError` if the monitor was started before."""
         if not popped(self._unstarted):
-            raise MonitorError("a monitor is started once; create another one")
+            raise MonitorError(
+                "a monitor is started once, by start() or by its block; create another one"
+            )
 
     def attach(self) -> None:
         """Follows the keeper of a detached monitor."""

@@ -60,6 +60,8 @@ NOTES = {
     "a new monitor for another",
     "not supported before starting": "call action('InstanceStart') or boot(...) before",
     "Invalid magic value": "is the memory in snapshot_path, and the state in mem_backend?",
+    "stats are disabled": "pass stats_polling_interval_s to balloon.set before the start",
+    "Reinitialization of metrics": "they are set, as by Monitor(metrics_path=...)",
     "Empty PATCH request": "None is not sent: pass what changes",
     "Amount of pages requested": "amount_mib is in MiB, and less than mem_size_mib",
     "does not correspond to any existing network": "pass ids of network_interface(id), set before",

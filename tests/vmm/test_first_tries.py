@@ -139,6 +139,18 @@ REFUSED: list[tuple[Callable[[VmmClient], object], str]] = [
         lambda vm: (vm.boot(sys.executable), vm.boot(sys.executable)),
         "this comes before the start, and a microVM starts once: start a new monitor for another",
     ),
+    (
+        lambda vm: [vm.metrics.set(metrics_path=os.devnull) for _ in range(2)],
+        "they are set, as by Monitor(metrics_path=...)",
+    ),
+    (
+        lambda vm: (
+            vm.balloon.set(amount_mib=1, deflate_on_oom=True),
+            vm.boot(sys.executable),
+            vm.balloon.stats.get(),
+        ),
+        "pass stats_polling_interval_s to balloon.set before the start",
+    ),
     (lambda vm: unchecked(vm.machine_config.update)(), "None is not sent: pass what changes"),
     (
         lambda vm: vm.balloon.set(amount_mib=1 << 20, deflate_on_oom=True),

@@ -85,6 +85,11 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
         AttributeError,
         r"no member 'get': vm\.vm_config\.get\(\) has ",
     ),
+    (lambda: any_of(Machines)(".").all().__await__(), TypeError, "Records is there at once: omit"),
+    (lambda: any_of(guest().path("/")).__await__(), TypeError, "GuestPath is there at once: omit"),
+    (lambda: any_of(Monitor)().serial.readline(), AttributeError, r"monitor\.serial\.read_until\("),
+    (lambda: [*any_of(Monitor)().serial], TypeError, r"monitor\.serial\.follow\(\), or read"),
+    (lambda: b"" in any_of(Monitor)().serial.read(), TypeError, "its data$"),
     (lambda: any_of(Monitor)().usage(), MonitorError, "the monitor has not been started"),
     (lambda: guest().path("/a\0b"), ValueError, "has a NUL character"),
     (lambda: guest().start(["cat"], stdin=b"a"), ValueError, r"it must be True, and write\(data\)"),
@@ -143,6 +148,7 @@ WARNED: list[tuple[Callable[[], object], str]] = [
     (lambda: info().state in ("exited", 1), "'exited' never equals this value"),
     (lambda: simulated().state == "not started", "'not started' never equals this value"),
     (lambda: vm().with_options(timeout=5000), "timeout is in seconds: 5000 are 1.4 hours"),
+    (lambda: any_of(Monitor)().serial.read().data == "a", "'a' never equals bytes: compare b'a', "),
     (lambda: any_of(Monitor)().stop(grace=5000), "grace is in seconds: 5000 are"),
     (
         lambda: any_of(Raw(b"a")) == "a",
@@ -200,6 +206,23 @@ def test_values_that_may_be_meant() -> None:
     assert info().state not in ("Migrating", "", "Paused", None)
     assert {"Running": 1}[info().state] == 1
     assert type(info().model_dump()["state"]) is str
+
+
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ({"limits": {"memory": 1}}, "Limits has cpu_seconds, file_kib, memory_kib, open_files"),
+        ({"terminal": (24, 80)}, "TerminalSize has rows, columns"),
+        (
+            {"cwd": 1},
+            "ProgramSpec has args, env, cwd, user, limits, terminal, stdin, timeout_ms, ag",
+        ),
+    ],
+)
+def test_the_fields_of_what_has_a_wrong_one(options: dict[str, Any], known: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        guest().run(["true"], **options)
+    assert caught.value.__notes__[0].startswith(known)
 
 
 def test_a_program_that_has_ended_is_neither_true_nor_false() -> None:

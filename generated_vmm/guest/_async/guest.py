@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Any, Self, TypeAlias, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.binding import as_model
 from generated_vmm.concurrency._async import Context, Stream, finished
@@ -31,7 +31,6 @@ from generated_vmm.transport.calls import deadline_after, require_seconds
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
-FORMS: dict[str, Any] = {"limits": models.Limits, "terminal": models.TerminalSize}
 SEED_BYTES = 64
 PORTS = range(1, 65536)
 NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
@@ -189,9 +188,6 @@ class AsyncGuest(Context, Told):
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
-        for option, kind in FORMS.items():
-            if (value := given.get(option)) is not None:
-                given[option] = as_model(kind, value, {})
         spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
         spec.agent, name = self._instance or (await self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))

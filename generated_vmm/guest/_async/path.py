@@ -13,7 +13,7 @@ from generated_vmm.facade.elsewhere import PATH
 from generated_vmm.guest._async.link import PART, AsyncLink
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest.errors import GuestProgramError
-from generated_vmm.misuse import Told, require_kind, require_opened
+from generated_vmm.misuse import Here, Told, require_kind, require_opened
 from generated_vmm.operation import Operation
 
 DEFAULT_MAX_BYTES = 67_108_864
@@ -22,7 +22,7 @@ Progress: TypeAlias = Callable[[int, int | None], object]
 """Called with the bytes so far and all bytes, None if nobody knows."""
 
 
-class AsyncGuestPath(Told):
+class AsyncGuestPath(Told, Here):
     """A path in a guest, which may be any bytes; its methods have the names of `pathlib.Path`.
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.

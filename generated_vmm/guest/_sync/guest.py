@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import Any, Self, TypeAlias, TypedDict, Unpack
+from typing import Self, TypeAlias, TypedDict, Unpack
 
 from generated_vmm.binding import as_model
 from generated_vmm.concurrency._sync import Context, Stream, finished
@@ -32,7 +32,6 @@ from generated_vmm.transport.calls import deadline_after, require_seconds
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
 API_VERSION = 1
-FORMS: dict[str, Any] = {"limits": models.Limits, "terminal": models.TerminalSize}
 SEED_BYTES = 64
 PORTS = range(1, 65536)
 NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
@@ -186,9 +185,6 @@ class Guest(Context, Told):
             "stdin": stdin,
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
-        for option, kind in FORMS.items():
-            if (value := given.get(option)) is not None:
-                given[option] = as_model(kind, value, {})
         spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
         spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))

@@ -21,7 +21,7 @@ from generated_vmm.machines.copies import CopyOptions, Wish, as_stored
 from generated_vmm.machines.definition import Definition, HostPath, disks_of, require_definition
 from generated_vmm.machines.records import MachineError
 from generated_vmm.machines.store import grow_file
-from generated_vmm.misuse import Told, Word, compared_after_a_call, require_kind, warn_caller
+from generated_vmm.misuse import Here, Told, Word, compared_after_a_call, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import AsyncMonitor
 from generated_vmm.transport.calls import Advise
@@ -31,7 +31,7 @@ STORED: Final = ("drives", "mmds", "network-interfaces", "pmem")
 ENDED: Final = Word.of((*get_args(records.State), "Not started"), "Ended")
 
 
-class AsyncMachine(Told):
+class AsyncMachine(Told, Here):
     """A machine of a folder; `AsyncMachines` makes and finds them.
 
     Its operations raise `MachineBusy` while another one runs, `MachineError` if they are not
@@ -300,7 +300,7 @@ class AsyncMachine(Told):
         return f"<{type(self).__name__} {self.id}>"
 
 
-class AsyncSnapshot:
+class AsyncSnapshot(Here):
     """A snapshot of a folder: the memory of a machine, and copies of its disks.
 
     Several snapshots may have the same `name`.

@@ -24,7 +24,7 @@ from generated_vmm.machines.definition import (
     require_definition,
 )
 from generated_vmm.machines.store import ID, NEW, Store
-from generated_vmm.misuse import Told, require_kind, require_options
+from generated_vmm.misuse import Records, Told, require_kind, require_options
 
 
 class AsyncMachines(Context, Told):
@@ -58,7 +58,7 @@ class AsyncMachines(Context, Told):
 
     def _those(self, records: Iterable[records.MachineRecord]) -> list[AsyncMachine]:
         named = sorted(records, key=lambda record: record.name)
-        return [self._machine(record.id) for record in named]
+        return Records(self._machine(record.id) for record in named)
 
     def all(self) -> list[AsyncMachine]:
         """Every machine, by name; those that are being made are in `operations`."""
@@ -81,7 +81,8 @@ class AsyncMachines(Context, Told):
 
     def operations(self) -> list[records.Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        return [one.operation for one in self._store.machines.all() if one.operation is not None]
+        made = (one.operation for one in self._store.machines.all())
+        return Records(each for each in made if each is not None)
 
     def written(self, operation: records.Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
@@ -94,7 +95,7 @@ class AsyncMachines(Context, Told):
         """Every whole snapshot, the newest first."""
         found = self._store.snapshots.all()
         found.sort(key=lambda one: one.created_at, reverse=True)
-        return [AsyncSnapshot(self._control, record) for record in found]
+        return Records(AsyncSnapshot(self._control, record) for record in found)
 
     def users_of(self, path: HostPath) -> list[AsyncMachine]:
         """The machines that use a file, under whatever path.

@@ -22,7 +22,7 @@ from generated_vmm.machines.copies import CopyOptions, Wish, as_stored
 from generated_vmm.machines.definition import Definition, HostPath, disks_of, require_definition
 from generated_vmm.machines.records import MachineError
 from generated_vmm.machines.store import grow_file
-from generated_vmm.misuse import Told, Word, compared_after_a_call, require_kind, warn_caller
+from generated_vmm.misuse import Here, Told, Word, compared_after_a_call, require_kind, warn_caller
 from generated_vmm.operation import Operation as VmmOperation
 from generated_vmm.process import Monitor
 from generated_vmm.transport.calls import Advise
@@ -32,7 +32,7 @@ STORED: Final = ("drives", "mmds", "network-interfaces", "pmem")
 ENDED: Final = Word.of((*get_args(records.State), "Not started"), "Ended")
 
 
-class Machine(Told):
+class Machine(Told, Here):
     """A machine of a folder; `Machines` makes and finds them.
 
     Its operations raise `MachineBusy` while another one runs, `MachineError` if they are not
@@ -301,7 +301,7 @@ class Machine(Told):
         return f"<{type(self).__name__} {self.id}>"
 
 
-class Snapshot:
+class Snapshot(Here):
     """A snapshot of a folder: the memory of a machine, and copies of its disks.
 
     Several snapshots may have the same `name`.

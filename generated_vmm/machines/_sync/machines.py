@@ -25,7 +25,7 @@ from generated_vmm.machines.definition import (
     require_definition,
 )
 from generated_vmm.machines.store import ID, NEW, Store
-from generated_vmm.misuse import Told, require_kind, require_options
+from generated_vmm.misuse import Records, Told, require_kind, require_options
 
 
 class Machines(Context, Told):
@@ -59,7 +59,7 @@ class Machines(Context, Told):
 
     def _those(self, records: Iterable[records.MachineRecord]) -> list[Machine]:
         named = sorted(records, key=lambda record: record.name)
-        return [self._machine(record.id) for record in named]
+        return Records(self._machine(record.id) for record in named)
 
     def all(self) -> list[Machine]:
         """Every machine, by name; those that are being made are in `operations`."""
@@ -82,7 +82,8 @@ class Machines(Context, Told):
 
     def operations(self) -> list[records.Operation]:
         """What runs now, in this process or another one, and what was left half done."""
-        return [one.operation for one in self._store.machines.all() if one.operation is not None]
+        made = (one.operation for one in self._store.machines.all())
+        return Records(each for each in made if each is not None)
 
     def written(self, operation: records.Operation) -> int | None:
         """The bytes of memory that a snapshot or a clone has written so far; None before that."""
@@ -95,7 +96,7 @@ class Machines(Context, Told):
         """Every whole snapshot, the newest first."""
         found = self._store.snapshots.all()
         found.sort(key=lambda one: one.created_at, reverse=True)
-        return [Snapshot(self._control, record) for record in found]
+        return Records(Snapshot(self._control, record) for record in found)
 
     def users_of(self, path: HostPath) -> list[Machine]:
         """The machines that use a file, under whatever path.

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from generated_vmm.concurrency._sync import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
-from generated_vmm.misuse import warn_caller
+from generated_vmm.facade.elsewhere import SERIAL
+from generated_vmm.misuse import Told, warn_caller
 from generated_vmm.process._sync.client import state_of
 from generated_vmm.process._sync.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
@@ -72,12 +73,13 @@ class RingBuffer(Followed[Item], LastItems[Item]):
     """The last items of a stream, oldest first: iterate over them, or `follow` new ones."""
 
 
-class Serial(Followed[Piece], Console):
+class Serial(Followed[Piece], Console, Told):
     """The guest's serial console: its last bytes, and writing to it.
 
     The monitor's own output before its log is set up comes here too. Several callers may share it.
     """
 
+    _elsewhere = SERIAL
     owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
     _written_at = 0  # the position at the last write
     _is_line = True  # whether that ended a line
