@@ -483,7 +483,7 @@ class Programs:
             if members.get("release") and not self.held_until:
                 raise Refused(409, "the programs are not held any more")
             for name in RENEWALS:
-                if name in members:
+                if members.get(name):
                     RENEWALS[name](members[name])
             if members.get("release"):
                 self._freeze(False)
@@ -623,18 +623,12 @@ def set_hostname(name: str) -> None:
     replace_file(b"/etc/hostname", [f"{name}\n".encode()])
 
 
-def renew_host_keys(wanted: bool) -> None:
-    """New keys of the SSH server, if there is one."""
-    if wanted:
-        subprocess.run(["/bin/sh", "-c", HOST_KEYS], capture_output=True)
-
-
 RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps need randomness
     "seed": reseed,
     "unix_ns": lambda nanoseconds: time.clock_settime_ns(time.CLOCK_REALTIME, nanoseconds),
     "machine_id": lambda name: replace_file(b"/etc/machine-id", [f"{name}\n".encode()]),
     "hostname": set_hostname,
-    "host_keys": renew_host_keys,
+    "host_keys": lambda _: subprocess.run(["/bin/sh", "-c", HOST_KEYS], capture_output=True),
 }
 
 # Requests
@@ -841,6 +835,7 @@ def listener_for(where: str) -> socket.socket:
         listener.bind(where)
         os.chmod(where, 0o600)  # nobody can connect before `listen`
     listener.listen(128)
+    listener.setblocking(False)  # a host may have gone before it is accepted
     return listener
 
 

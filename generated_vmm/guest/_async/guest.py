@@ -253,7 +253,7 @@ class AsyncGuest(Context, Told):
 
         With `release`, a guest that is held runs afterwards.
         """
-        await self._renew(unix_ns=time.time_ns(), release=release or None)
+        await self._renew(unix_ns=time.time_ns(), release=release)
 
     async def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
@@ -281,8 +281,8 @@ class AsyncGuest(Context, Told):
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
-            host_keys=host_keys or None,
-            release=release or None,
+            host_keys=host_keys,
+            release=release,
         )
 
     async def _renew(self, **members: Unpack[models.IdentityFields]) -> None:

@@ -250,7 +250,7 @@ class Guest(Context, Told):
 
         With `release`, a guest that is held runs afterwards.
         """
-        self._renew(unix_ns=time.time_ns(), release=release or None)
+        self._renew(unix_ns=time.time_ns(), release=release)
 
     def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
@@ -278,8 +278,8 @@ class Guest(Context, Told):
             unix_ns=time.time_ns(),
             machine_id=machine_id or uuid.uuid4().hex,
             hostname=hostname,
-            host_keys=host_keys or None,
-            release=release or None,
+            host_keys=host_keys,
+            release=release,
         )
 
     def _renew(self, **members: Unpack[models.IdentityFields]) -> None:

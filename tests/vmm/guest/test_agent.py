@@ -198,13 +198,13 @@ def test_host_keys_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(agent, "HOST_KEYS", agent.HOST_KEYS.replace("/etc/ssh", str(folder)))
     for name in ("ssh_host_rsa_key", "ssh_host_ed25519_key.pub", "sshd_config"):
         (folder / name).touch()
-    agent.renew_host_keys(True)
+    agent.RENEWALS["host_keys"](True)
     assert [path.name for path in folder.iterdir()] == ["sshd_config"]
     assert ran.read_text().splitlines()[0] == "ssh-keygen -A"
     assert "systemctl --no-block try-restart" in ran.read_text()
     folder.joinpath("sshd_config").unlink()
     folder.rmdir()
-    agent.renew_host_keys(True)  # there is no server
+    agent.RENEWALS["host_keys"](True)  # there is no server
 
 
 @pytest.mark.parametrize(

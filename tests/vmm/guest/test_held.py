@@ -95,7 +95,7 @@ def test_what_fails_in_a_renewal_leaves_the_guest_held(
     monkeypatch.setitem(agent.RENEWALS, "seed", Mock(side_effect=OSError("no")))
     programs.hold()
     with pytest.raises(OSError, match="no"):
-        programs.renew({"seed": "", "release": True})
+        programs.renew({"seed": "x", "release": True})
     assert programs.held_until
     programs.release()
     assert not programs.held_until
