@@ -88,7 +88,7 @@ class LoginTokens(TokenBundle):
 def new_session(party: RelyingParty, bundle: LoginTokens, identity: Any) -> AnySession:
     """The session of a new login, with its absolute end."""
     now, id_token = party.clock.now(), bundle.id_token
-    return OIDCSession(
+    session: AnySession = OIDCSession(
         id=secrets.token_urlsafe(ID_BYTES),
         issuer=id_token.iss,
         client_id=party.settings.client_id,
@@ -98,16 +98,12 @@ def new_session(party: RelyingParty, bundle: LoginTokens, identity: Any) -> AnyS
         tokens=_tokens(party, bundle, None),
         sid=id_token.sid,
         session_state=bundle.response.session_state,
-        auth_time=id_token.auth_time,
-        acr=id_token.acr,
-        nonce=id_token.nonce,
-        audiences=id_token.aud,
-        azp=id_token.azp,
         created_at=now,
         # A time of the provider's clock, because it is compared with the provider's revocations.
         authenticated_at=id_token.iat,
         expires_at=now + party.settings.session_lifetime,
     )
+    return with_new_login(session, id_token)
 
 
 def with_new_tokens(party: RelyingParty, session: AnySession, bundle: TokenBundle) -> AnySession:

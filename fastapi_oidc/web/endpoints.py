@@ -37,9 +37,9 @@ from fastapi_oidc.web.pages import (
     NO_STORE,
     SCRIPT,
     UNREFERRED,
-    SilentPage,
     chooser_page,
     signed_out_page,
+    silent_page,
 )
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
 from fastapi_oidc.web.routes import Role
@@ -191,7 +191,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 return await self.login(request, LoginOptions(silent=True))
             except OIDCError as error:
                 announce_refusal(context, error)
-                return SilentPage.about(error.code).response()
+                return silent_page(error.code)
         elsewhere = requests.url_at_base(context)
         login_query.advise_on_login(context, asked, elsewhere)
         if elsewhere is not None:
@@ -203,13 +203,11 @@ class Endpoints(Serving[Identity, RequestData]):
     ) -> Response:
         outcome = await self._complete_login(request, with_data=on_success is not None)
         if outcome.silent:
-            if isinstance(outcome, LoginRefused):
-                return SilentPage.about(outcome.error.code).response()
-            return SilentPage("same_user").response()
+            return silent_page(outcome.error.code if isinstance(outcome, LoginRefused) else "")
         # A silent login must report to its parent page, also without its transaction.
         is_in_iframe = request.headers.get("sec-fetch-dest") == "iframe"
         if is_in_iframe and _is_lost(outcome):
-            return SilentPage.about(Code.AUTHORIZATION_TRANSACTION_MISSING).response()
+            return silent_page(Code.AUTHORIZATION_TRANSACTION_MISSING)
         if isinstance(outcome, LoginRefused):
             response = await called(on_failure, request, outcome.error) if on_failure else None
             require_kind("the result of on_failure", response, Response, NoneType)

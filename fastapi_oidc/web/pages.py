@@ -181,42 +181,25 @@ _SCRIPT: Final = (
 _SCRIPT_HASH: Final = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class SilentPage:
-    """The outcome of a silent login; `code` is the stable code of an error, if any."""
+def silent_page(code: str = "") -> Response:
+    """The page that posts the outcome of a silent login to the iframe's parent.
 
-    outcome: Literal["same_user", "other_user", "error"]
-    code: str = ""
-
-    @classmethod
-    def about(cls, code: Code) -> SilentPage:
-        """The page for a silent login that failed with this code."""
-        other = code is Code.AUTHORIZATION_OTHER_USER
-        return cls("other_user" if other else "error", str(code))
-
-    def response(self) -> Response:
-        """The page that posts the outcome to the iframe's parent."""
-        return Response(self.body, headers=self.headers)
-
-    @property
-    def body(self) -> bytes:
-        """An HTML document with the same script in every response."""
-        text = "<p>There is nothing to do here. You can close this page.</p>"
-        more = f' data-outcome="{self.outcome}" data-code="{escape(self.code)}"'
-        content = f"{text}<script>{_SCRIPT}</script>"
-        return _html("Sign-in check", content, more=more).encode()
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers: only this script runs, nothing is cached, only this origin can frame it."""
-        return UNREFERRED | {
-            "Content-Type": "text/html; charset=utf-8",
-            "Content-Security-Policy": (
-                f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; {STYLE_SOURCE}; "
-                "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-            ),
-            "X-Frame-Options": "SAMEORIGIN",
-        }
+    `code` is the stable code of an error, if any. Every page has the same script, and only that
+    runs. Nothing is cached, and only this origin can frame it.
+    """
+    outcome = "other_user" if code == Code.AUTHORIZATION_OTHER_USER else "error"
+    more = f' data-outcome="{outcome if code else "same_user"}" data-code="{escape(code)}"'
+    text = "<p>There is nothing to do here. You can close this page.</p>"
+    content = _html("Sign-in check", f"{text}<script>{_SCRIPT}</script>", more=more)
+    headers = {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": (
+            f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; {STYLE_SOURCE}; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        ),
+        "X-Frame-Options": "SAMEORIGIN",
+    }
+    return Response(content, headers=UNREFERRED | headers)
 
 
 _COMMENT = re.compile(

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fastapi_oidc.web.pages import SCRIPT, SilentPage
+from fastapi_oidc.web.pages import SCRIPT, silent_page
 
 EIGHT_HOURS = 8 * 3600
 NOBODY: dict[str, object] = {"is_authenticated": False}
@@ -52,7 +52,7 @@ class Site:
     heartbeat_status: int = 204
     logout_status: int = 303
     monitoring: dict[str, object] = field(default_factory=lambda: {"supported": False})
-    silent: SilentPage | None = field(default_factory=lambda: SilentPage("same_user"))
+    silent: str | None = ""
     session_after_check: dict[str, object] | None = None
     session_after_login: dict[str, object] | None = None
     attributes: str = ""
@@ -145,7 +145,7 @@ class Site:
             return Response("the provider shows a page of its own")
         if self.session_after_check is not None:
             self.session = self.session_after_check
-        answer = Response(self.silent.body, headers=self.silent.headers)
+        answer = silent_page(self.silent)
         await self._gone_through(request)
         return answer
 

@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 from playwright.sync_api import Frame, Page
 
-from fastapi_oidc.web.pages import SilentPage
 from tests.browser.element import (
     PATIENCE,
     eventually,
@@ -29,7 +28,7 @@ def provider(site: Site) -> Iterator[None]:
 def test_a_browser_that_begins_to_block_them_loses_one_session_at_most(
     page: Page, site: Site
 ) -> None:
-    site.silent = SilentPage("error", "authorization.refused")
+    site.silent = "authorization.refused"
     say(monitored(page, site), "changed")
     expect_status(page, "revoked")
     site.session = signed_in(session_state="state.2", expires_at=2**31)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page
 
-from fastapi_oidc.web.pages import SilentPage
 from tests.browser.element import events, eventually, expect_status, member, opened, revalidate
 from tests.browser.site import NOBODY, Site, signed_in
 from tests.browser.watched_provider import (
@@ -56,12 +55,12 @@ def test_changed_with_the_same_user_takes_the_new_session_state(page: Page, site
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (SilentPage("other_user", "authorization.other_user"), "other_user"),
-        (SilentPage("error", "authorization.refused"), "provider"),
+        ("authorization.other_user", "other_user"),
+        ("authorization.refused", "provider"),
     ],
 )
 def test_changed_with_another_user_or_a_refusal_ends_the_local_session(
-    page: Page, site: Site, answer: SilentPage, reason: str
+    page: Page, site: Site, answer: str, reason: str
 ) -> None:
     site.silent = answer
     say(monitored(page, site), "changed")
@@ -74,7 +73,7 @@ def test_changed_with_another_user_or_a_refusal_ends_the_local_session(
 
 
 def test_a_failure_that_says_nothing_keeps_the_session(page: Page, site: Site) -> None:
-    site.silent = SilentPage("error", "provider.unreachable")
+    site.silent = "provider.unreachable"
     frame = monitored(page, site)
     say(frame, "changed")
     wait_for_checks(page, site, 1)

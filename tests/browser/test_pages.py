@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fastapi_oidc import Page
-from fastapi_oidc.web.pages import SilentPage, chooser_page, signed_out_page
+from fastapi_oidc.web.pages import chooser_page, signed_out_page, silent_page
 from tests.chromium import close_context, violations
 from tests.oidc.real_op.serving import free_socket, serving
 
@@ -37,13 +37,12 @@ STEP_UP = Page(
     other_href="/transfer",
     fields=(("to", "bob"),),
 )
-SILENT = SilentPage("error", "provider.unreachable")
 RESPONSES = {
     "refused": REFUSED.response(),
     "step-up": STEP_UP.response(),
     "choose": chooser_page((("Our staff", "/staff"), ("Partners", "/partners"))).response(),
     "signed-out": signed_out_page("/").response(),
-    "silent": Response(SILENT.body, headers=SILENT.headers),
+    "silent": silent_page("provider.unreachable"),
 }
 BACKGROUNDS = {"light": "rgb(244, 245, 247)", "dark": "rgb(20, 23, 26)"}
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
@@ -77,6 +76,6 @@ def test_every_page_is_accessible_and_fits_a_phone_in_the_colours_of_the_system(
 
 
 def test_a_code_cannot_break_out_of_its_attribute() -> None:
-    page = SilentPage("error", '"><script>alert(1)</script>').body.decode()
+    page = bytes(silent_page('"><script>alert(1)</script>').body).decode()
     assert page.count("<script>") == 1
     assert 'data-code="&quot;&gt;&lt;script' in page

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page
 
-from fastapi_oidc.web.pages import SilentPage
 from tests.browser.element import (
     PATIENCE,
     SESSION_ASKED,
@@ -110,7 +109,7 @@ def provider(site: Site) -> Iterator[None]:
 @pytest.fixture
 def doubted(page: Page, site: Site, provider: None) -> Gate:
     """The silent login of this page is about to be told of another user."""
-    site.silent = SilentPage("other_user", "authorization.other_user")
+    site.silent = "authorization.other_user"
     gate = site.hold(SILENT_LOGIN)
     say(monitored(page, site, "revalidate-interval=0"), "changed")
     assert gate.held.wait(PATIENCE)
@@ -145,7 +144,7 @@ def test_a_check_whose_sign_out_failed_is_repeated_by_the_next_page(
     page: Page, site: Site, provider: None
 ) -> None:
     page.clock.install()
-    site.silent, site.logout_status = SilentPage("error", "authorization.refused"), 503
+    site.silent, site.logout_status = "authorization.refused", 503
     say(monitored(page, site, "revalidate-interval=0"), "changed")
     page.clock.run_for(1000)
     expect_status(page, "revoked")
