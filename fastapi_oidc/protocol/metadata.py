@@ -12,13 +12,13 @@ from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import fault_of_url, require_url
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
-_ASKED_DIRECTLY: Final = (
-    "token_endpoint",
+_OPTIONAL: Final = (
     "userinfo_endpoint",
     "revocation_endpoint",
     "introspection_endpoint",
     "pushed_authorization_request_endpoint",
 )
+"""What this client asks itself, as it asks the token endpoint; browsers ask the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,8 @@ class ProviderMetadata:
             authorization_endpoint=source.required_url("authorization_endpoint"),
             token_endpoint=source.required_url("token_endpoint"),
             jwks_uri=source.required_url("jwks_uri"),
-            userinfo_endpoint=source.url("userinfo_endpoint"),
+            **{name: source.url(name) for name in _OPTIONAL},
             end_session_endpoint=source.url("end_session_endpoint"),
-            revocation_endpoint=source.url("revocation_endpoint"),
-            introspection_endpoint=source.url("introspection_endpoint"),
-            pushed_authorization_request_endpoint=source.url(
-                "pushed_authorization_request_endpoint"
-            ),
             check_session_iframe=source.url("check_session_iframe"),
             requires_pushed_authorization_requests=source.flag(
                 "require_pushed_authorization_requests"
@@ -140,7 +135,8 @@ class _Document:
         """Replace the endpoints that this client uses by `mtls_endpoint_aliases` (RFC 8705 5)."""
         aliases = self._members.get("mtls_endpoint_aliases")
         if isinstance(aliases, dict):
-            asked = {name for name in _ASKED_DIRECTLY if aliases.get(name) is not None}
+            names = ("token_endpoint", *_OPTIONAL)
+            asked = {name for name in names if aliases.get(name) is not None}
             self._members = self._members | {name: aliases[name] for name in asked}
 
     def url(self, name: str) -> str | None:
