@@ -32,6 +32,7 @@ if __name__ == "__main__":  # the packages import more than is needed here
 
 from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.kernel import Any, Descriptor  # noqa: E402
+from generated_vmm.process.keeper.record import Order, Record  # noqa: E402
 
 OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
 TAPS = "generated_vmm.process.keeper.taps"
@@ -153,6 +154,16 @@ def module_of(kind: str) -> Any:
     return importlib.import_module(TAPS) if kind == "tap" else keeper
 
 
+def rehearse(caller: Descriptor) -> None:
+    """Has a monitor refused, before the first keeper: all share what the interpreter notes now."""
+    record = Record("/dev/null/monitor", None, {}, jailed=False)  # no folder can have this path
+    how: Any = {"user": (0, 0), "argv": (), "env": {}, "socket": ("", "")}
+    content = messages.in_memory(Order(record, **how, cwd="/", detached=False))
+    owner, connection = messages.pair()
+    with owner, connection:
+        keeper.keep(messages.content_of(content), connection, caller)
+
+
 def main(offers: socket.socket, caller: Descriptor) -> None:
     """Offers keepers on a socket; only the end of the caller ends it."""
     os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
@@ -161,6 +172,7 @@ def main(offers: socket.socket, caller: Descriptor) -> None:
         signal.signal(number, signal.SIG_IGN)
     kernel.become_subreaper()
     gc.disable()
+    rehearse(caller)
     gc.freeze()
     Nursery(offers, caller).work()
 
