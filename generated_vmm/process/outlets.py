@@ -56,7 +56,7 @@ class Work(Generic[Result]):
     def __init__(self, call: Callable[[], Result]) -> None:
         self._call, self.changing = call, Broadcast()
         self._taken: dict[str, str] = {}
-        self._outcomes: list[Callable[[], Result]] = []
+        self._outcomes: list[tuple[Any, BaseException | None]] = []
 
     def start(self) -> None:
         """Raises RuntimeError if no thread can be started."""
@@ -72,26 +72,23 @@ class Work(Generic[Result]):
 
     def result(self) -> Result:
         """What the call has returned, once; raises its error, which refers to nothing of it."""
-        return self._outcomes.pop()()
+        value: Result
+        value, error = self._outcomes.pop()
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # whose frames are those of this call
+        return value
 
     def _carry_out(self) -> None:
         if self._taken.setdefault("by", "the thread") == "the thread":
             try:
-                value = self._call()
-                self._outcomes.append(lambda: value)
+                self._outcomes.append((self._call(), None))
             except BaseException as error:
-                self._outcomes.append(_raising(error))
+                self._outcomes.append((None, error))
             self.changing.notify()
         del self
-
-
-def _raising(error: BaseException) -> Callable[[], Any]:
-    errors = [error]
-
-    def raise_error() -> Any:
-        raise errors.pop()
-
-    return raise_error
 
 
 class BroadcastLog(Broadcast, ABC, Generic[Item]):

@@ -38,18 +38,13 @@ READABLE = stat.S_IRGRP | stat.S_IROTH
 class Folder:
     """The folder of one monitor. Each step raises `Refused` or OSError."""
 
+    taken: Descriptor
+    """The folder, which is locked."""
+
     def __init__(self, order: Order) -> None:
-        self._order, self._record = order, order.record
-        self.descriptor: Descriptor | None = None
+        self._order, self._record, self._is_taken = order, order.record, False
         self.root: Descriptor | None = None
         self.listener: socket.socket | None = None
-
-    @property
-    def taken(self) -> Descriptor:
-        """The folder, which is locked."""
-        if self.descriptor is None:
-            raise FileNotFoundError(f"{self._record.path} is not taken")
-        return self.descriptor
 
     @property
     def number(self) -> int:
@@ -73,7 +68,7 @@ class Folder:
                 make_parents(path)
             for folder in (os.path.dirname(parent), parent):
                 require_private(folder, os.stat(folder))
-        while self.descriptor is None:
+        while not self._is_taken:
             require_trusted_path(path)
             with kernel.About("directory", path):
                 is_new = False
@@ -83,7 +78,7 @@ class Folder:
                 try:
                     self._take_over(path, pause, is_new=is_new)
                 except OSError:
-                    if is_new and self.descriptor is None:
+                    if is_new and not self._is_taken:
                         os.rmdir(path)
                     raise
         self._listen()
@@ -111,7 +106,7 @@ class Folder:
             if [now.st_dev, now.st_ino] == kernel.identity(folder.number):
                 if not is_new or os.listdir(folder.number):
                     is_new = self._clear(folder.number, path)
-                self.descriptor = folder
+                self.taken, self._is_taken = folder, True
                 self._enter(made=is_new)
 
     def _clear(self, folder: int, path: str) -> bool:
@@ -157,10 +152,10 @@ class Folder:
         """Removes everything and gives the folder up; what could not be removed, and why."""
         if self.listener is not None:
             self.listener.close()
-        if self.descriptor is None:
+        if not self._is_taken:
             return []
         left = remove(self._record, self.number, keeps_folder=keeps_folder)
-        self.descriptor.close()
+        self.taken.close()
         return left
 
     # What the program needs
