@@ -93,8 +93,7 @@ class AsyncMonitor(Context, Told):
             monitor._client = AsyncMonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
-            monitor._owner.say("detach")
-            await until(monitor._owner, monitor._owner.has(Phase.FINISHED))
+            await monitor._give_up("detach")
             raise
 
     async def start(self) -> Self:
@@ -229,9 +228,9 @@ class AsyncMonitor(Context, Told):
         if self._client is not None:
             await self._client.close()
 
-    async def _give_up(self) -> None:
-        """Kills the monitor and ignores errors: the caller raises another one."""
-        self._owner.say("kill")
+    async def _give_up(self, word: str = "kill") -> None:
+        """Kills or detaches the monitor, and ignores errors: the caller raises another one."""
+        self._owner.say(word)
         with contextlib.suppress(TimeoutError):
             await until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 

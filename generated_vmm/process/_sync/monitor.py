@@ -94,8 +94,7 @@ class Monitor(Context, Told):
             monitor._client = MonitorClient(monitor._owner)
             return monitor
         except BaseException:  # an interruption, perhaps after it was attached to
-            monitor._owner.say("detach")
-            until(monitor._owner, monitor._owner.has(Phase.FINISHED))
+            monitor._give_up("detach")
             raise
 
     def start(self) -> Self:
@@ -230,9 +229,9 @@ class Monitor(Context, Told):
         if self._client is not None:
             self._client.close()
 
-    def _give_up(self) -> None:
-        """Kills the monitor and ignores errors: the caller raises another one."""
-        self._owner.say("kill")
+    def _give_up(self, word: str = "kill") -> None:
+        """Kills or detaches the monitor, and ignores errors: the caller raises another one."""
+        self._owner.say(word)
         with contextlib.suppress(TimeoutError):
             until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 

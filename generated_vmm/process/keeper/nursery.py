@@ -161,6 +161,7 @@ def rehearse(caller: Descriptor) -> None:
     content = messages.in_memory(Order(record, **how, cwd="/", detached=False))
     owner, connection = messages.pair()
     with owner, connection:
+        messages.send(owner, "kill")
         keeper.keep(messages.content_of(content), connection, caller)
 
 
