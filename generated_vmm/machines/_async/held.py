@@ -47,6 +47,7 @@ class AsyncControl:
         """What has a machine for itself, by the machine's id."""
         self.given_up = ""
         """Why this process controls nothing any more."""
+        self.is_reconciled = False
         self._lock: Descriptor | None = None
         self._taking = threading.Lock()
         start_over_in_children(self)

@@ -149,7 +149,8 @@ class Machine(Told, Here):
         """Starts the monitor and boots the guest; does nothing if it runs.
 
         Raises `MachineError` if it is paused: `resume` lets it run. Emits a RuntimeWarning for a
-        `definition` that was changed and not stored, and for disks of which none is the root.
+        `definition` that was changed and not stored, for disks of which none is the root, and for
+        `autostart` or `restart` before the first `reconcile`.
         """
         if self._is_given_changed:
             self._given = None
@@ -157,6 +158,11 @@ class Machine(Told, Here):
                 f"machine.definition is a copy: what was changed in that of {self.name} is not "
                 f"stored. Keep it in a variable, and pass it to machine.edit(...)"
             )
+        definition = self.record.definition
+        if (
+            definition.autostart or definition.restart != "never"
+        ) and not self._held.control.is_reconciled:
+            warn_caller("autostart and restart need reconcile(): at first, then every second")
         with carry_out(self._held, self._held.begun("start", by)):
             start(self._held)
 

@@ -135,6 +135,7 @@ class Machines(Context, Told):
         """
         control = self._control
         control.take()
+        control.is_reconciled = True
         with suppress(OSError):  # the next call tries again
             in_thread(self._store.tidy_snapshots)
         for machine in sorted(self._store.machines.ids(), key=self._place):

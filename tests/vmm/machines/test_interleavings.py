@@ -313,6 +313,7 @@ def test_a_monitor_that_does_not_respond_does_not_keep_reconcile_from_the_others
     monkeypatch.setattr(records, "FIRST_PAUSE_SECONDS", 0.0)
     web = machines.create("a", definition(folder))
     other = machines.create("other", definition(folder).replace(restart="always"))
+    assert told(machines) == []
     for machine in (web, other):
         machine.start()
     killed(other)
@@ -401,6 +402,7 @@ def due(machines: Machines, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
     """A machine that has ended and is started by the next `reconcile`."""
     monkeypatch.setattr(records, "FIRST_PAUSE_SECONDS", 0.0)
     web = machines.create("web", definition(folder).replace(restart="always"))
+    assert told(machines) == []
     web.start()
     killed(web)
     web._held.look()

@@ -26,6 +26,15 @@ def told(machines: Machines) -> list[tuple[str, str]]:
     return [(one.what, one.name) for one in machines.reconcile()]
 
 
+def test_a_restart_that_nobody_would_notice_is_told(machines: Machines, web: Machine) -> None:
+    web.change(restart="always")
+    with pytest.warns(RuntimeWarning, match="restart need reconcile"):
+        web.start()
+    web.stop(grace=0)
+    machines.reconcile()
+    web.start()
+
+
 def test_the_end_of_a_monitor_is_told_once_with_its_status(
     machines: Machines, web: Machine
 ) -> None:
@@ -95,6 +104,7 @@ def test_a_start_that_fails_is_tried_again_later(
 ) -> None:
     monkeypatch.setattr(records, "FIRST_PAUSE_SECONDS", 0.0)
     web = machines.create("web", definition(folder).replace(restart="always"))
+    assert told(machines) == []
     web.start()
     kernel = (folder / "kernel").read_bytes()
     (folder / "kernel").unlink()
@@ -154,7 +164,9 @@ def test_a_keeper_that_has_not_noticed_an_end_delays_autostart_and_loses_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with machines_in(folder, detached=False) as machines:
-        machines.create("web", definition(folder).replace(autostart=True)).start()
+        web = machines.create("web", definition(folder).replace(autostart=True))
+        assert told(machines) == []
+        web.start()
         restart_host(folder, monkeypatch)
         assert told(machines) == []  # as if it had not ended with the host
         killed(machines.all()[0])
