@@ -699,7 +699,7 @@ class Request:
             return join(value, self.link)
         file.write(b"Transfer-Encoding: chunked\r\n\r\n")
         for part in chain(begun, parts, [b""]):
-            file.write(b"%x\r\n%b\r\n" % (len(part), part))  # an empty one is the last
+            file.writelines((b"%x\r\n" % len(part), part, b"\r\n"))  # an empty one is the last
 
     def _call(self, method: str, target: str) -> object:
         path, _, query = target.partition("?")

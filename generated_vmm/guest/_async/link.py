@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 from inspect import getattr_static
 from itertools import chain
@@ -131,11 +131,9 @@ class AsyncLink:
         seconds = max(0.001, deadline - time.monotonic())
         try:
             if self.port is None:
-                with ExitStack() as undo:
-                    connection = undo.enter_context(closing(Connection()))
+                with closing(Connection()) as connection:
                     await open_until(deadline, connection, partial(connect_to, os.fspath(machine)))
-                    undo.pop_all()
-                return connection
+                    return Connection(connection.socket.dup())
             if isinstance(machine, str | os.PathLike):
                 stream = await async_connect_vsock(_existing(machine), self.port, seconds)
             else:
