@@ -169,13 +169,16 @@ def awaited(
     A call without a request or websocket raises TypeError.
     """
 
-    async def owned(owner: Any, *args: Parameters.args, **named: Parameters.kwargs) -> Result:
+    async def owned(
+        owner: Any, scope: Scope, *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Result:
         """The result; an error gets the name of the instance, whose middleware answers."""
         try:
             return await function(*args, **named)
         except OIDCError as error:
-            if error.instance is None and owner.engine is not None:
-                error.instance = owner.engine.name
+            instance = owner.engine or scope.get(SCOPE_KEY)  # the only one
+            if error.instance is None and instance is not None:
+                error.instance = instance.name
             raise
 
     @wraps(function)
@@ -184,7 +187,7 @@ def awaited(
         connection = args[1] if len(args) > 1 else named.get("connection")
         # The first comparison is faster: HTTPConnection is an abstract base class.
         if type(connection) is Request or isinstance(connection, HTTPConnection):
-            made = Call(name, owned(args[0], *args, **named))
+            made = Call(name, owned(args[0], connection.scope, *args, **named))
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, instead_of=args[0])
             return made

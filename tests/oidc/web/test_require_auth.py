@@ -224,6 +224,12 @@ def test_a_refusal_that_was_not_meant_is_told(caplog: pytest.LogCaptureFixture) 
     assert list(map(caplog.text.count, told)) == [1, 1] == [1 for _ in caplog.messages]
 
 
+async def test_the_error_of_a_guard_of_the_module_names_the_instance_that_refused() -> None:
+    world = make_world()  # whose /me depends on the module's require_auth
+    world.app.add_exception_handler(SessionError, lambda _, error: Response(error.instance))
+    assert (await world.browser().get("/me")).text == "oidc"
+
+
 async def test_a_method_that_a_middleware_has_changed_is_the_one_that_counts() -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         mount_notes(app, oidc)
