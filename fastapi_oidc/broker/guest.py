@@ -221,8 +221,9 @@ class GuestApp:
 
     async def _require_more(self) -> Live:
         """The session of the access; raises Refused when it has no more calls, or has ended."""
+        here = self._cost.calls + len(self._open)  # before the look, which may miss what is stored
         access, live, _ = await self._judge()
-        if access.use.calls + self._cost.calls + len(self._open) > self._limits.calls:
+        if access.use.calls + here > self._limits.calls:
             raise Refused(Code.BROKER_USED_UP, f"{self._limits.calls} calls")
         return live
 

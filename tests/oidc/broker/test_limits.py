@@ -1,6 +1,7 @@
 """Bodies, answers, calls, concurrency and time have bounds."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from fastapi_oidc.broker import Limits, guest
 from tests.oidc.broker.apis import Answer, Api, Received, says
 from tests.oidc.broker.guests import GET
-from tests.oidc.broker.rig import rigged
+from tests.oidc.broker.rig import rigged, store_of
 from tests.oidc.broker.streams import Stream, silent, streaming
 from tests.oidc.flows.steps import until
 
@@ -56,6 +57,23 @@ async def test_what_calls_cost_is_in_the_access_and_ends_them() -> None:
         assert await rig.use() == (2, 3, 5)
         statuses = [(await rig.guest.get()).status_code for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+async def test_costs_that_are_stored_while_a_call_reads_what_is_stored_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guest, "POLL_SECONDS", 1000)
+    async with rigged(limits=Limits(calls=1)) as rig:
+        await rig.guest.get()
+        store, read = store_of(rig), store_of(rig).read
+
+        async def late(keys: Any) -> Any:
+            found, store.read = await read(keys), read
+            assert (await rig.use()).calls == 1
+            return found
+
+        store.read = late
+        assert (await rig.guest.get()).status_code == 429
 
 
 async def test_a_guest_that_leaves_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
