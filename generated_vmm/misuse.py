@@ -132,6 +132,18 @@ def require_kind(option: str, value: object, needed: str, *kinds: type) -> None:
         raise ValueError(f"{option} is {value!r}; it must be {needed}")
 
 
+def require_bytes(option: str, value: object) -> None:
+    """Raises TypeError for a text."""
+    if isinstance(value, str):
+        raise TypeError(f"{option} is text: pass bytes, b{value!r}")
+
+
+def tell_delay(option: str, seconds: float | None) -> None:
+    """A RuntimeWarning for a delay of a test that seems to be milliseconds: no full minutes."""
+    if seconds is not None and 100 <= seconds < ENDLESS and seconds % 60:
+        warn_caller(f"{option} is in seconds: {seconds:g} are {seconds / 60:.1f} minutes")
+
+
 def require_list(option: str, value: object, needed: str) -> None:
     """Raises TypeError for one text or path, whose letters are no list of them."""
     if isinstance(value, str | bytes | os.PathLike):

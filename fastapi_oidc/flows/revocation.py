@@ -146,8 +146,8 @@ async def sessions_of(
     if not active and _AT in sub:
         party.announcer.advise(
             "sub",
-            "sessions were looked for by what seems to be an e-mail address, and there is none: "
-            "`sub` is session.sub, that of the ID token, whatever `sub` the identity has",
+            "sessions were looked for, and there is none. If that was an e-mail address and not "
+            "session.sub, that of the ID token, whatever `sub` the identity has: pass session.sub",
         )
     return sorted(active, key=lambda session: -session.created_at)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ Endpoint: TypeAlias = Literal[
     "end_session",
     "check_session",
 ]
+_log = logging.getLogger("fastapi_oidc.testing")
+
 Answer: TypeAlias = Callable[[], Awaitable[Response]]
 
 
@@ -120,6 +123,9 @@ class Faults:
         _require_one_of(endpoint, get_args(Endpoint))
         if not hasattr(fault, "happen"):
             raise TypeError(f"a fault is ServerError(...), Delay(...) or another, not {fault!r}")
+        seconds = getattr(fault, "seconds", 0)
+        if seconds >= 100 and seconds % 60:
+            _log.warning("Delay(%s) is in seconds, which are %.1f minutes", seconds, seconds / 60)
         self._waiting[endpoint].extend([fault] * times)
 
     def clear(self) -> None:

@@ -215,7 +215,10 @@ def require_scopes(scopes: Collection[str], known: Collection[str]) -> None:
             kind = type(scope).__name__
             raise misconfigured(f"a scope is a text, not {kind}; several are several arguments")
         if not is_word(scope):
-            raise misconfigured(f"{scope!r} is not a scope: a scope is one word without quotes")
+            parts = ", ".join(map(repr, scope.split()))
+            raise misconfigured(
+                f"{scope!r} is not a scope: a scope is one word without quotes; write {parts}"
+            )
         if known and scope not in known:
             raise misconfigured(f"{scope!r} is none of the API's scopes: {', '.join(known)}")
 

@@ -105,6 +105,10 @@ def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     if reads_claims and not party.settings.fetch_userinfo and "user_info" in read.co_names:
         text = "it is False, so that the context.user_info of resolve_identity is None"
         party.announcer.advise("fetch_userinfo", text)
+    scope = {*party.settings.scope} - {"openid"}
+    if scope and scope.isdisjoint(("profile", "email")) and not reads_claims:
+        text = "it replaces openid profile email, so that identities may have a `sub` alone"
+        party.announcer.advise("scope", f"{text}: add profile or email to it")
     if application.before_session_persist is not None:
         return
     for name, remedy in _WISHES.items():

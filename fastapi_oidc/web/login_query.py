@@ -97,4 +97,6 @@ def advise_on_return(context: RequestContext, return_to: str | None) -> None:
     """Log that the `return_to` of a login or logout is not followed because of its origin."""
     if return_to and not same_origin_path(return_to, default="", origin=context.origin):
         text = f"nobody returns to {shown(return_to)}: only paths of this application"
+        if return_to[0] != "/" and ":" not in return_to:
+            text += f", such as {shown('/' + return_to)}"
         context.party.announcer.advise("return_to", text)

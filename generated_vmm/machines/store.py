@@ -171,7 +171,8 @@ class Store:
             fcntl.flock(lock.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             other = "another process, or another `Machines` of this one,"
-            raise MachineError(f"{other} controls the machines of {self.folder}") from None
+            alone = "one process at a time may, until its close()"
+            raise MachineError(f"{other} controls the machines of {self.folder}: {alone}") from None
         return lock
 
     def whole(self, *, strict: bool = False) -> list[MachineRecord]:

@@ -32,6 +32,7 @@ from generated_vmm.process.settings import (
 HOST_PATHS = ("chroot_base_dir", "netns", "cwd", *FILES)
 REQUIRED = ("id", "uid", "gid")
 ARGUMENTS = (*REQUIRED, "chroot_base_dir", "netns", "parent_cgroup", "new_pid_ns")
+LEAST_MEMORY = 1 << 20  # bytes for any monitor
 CONTROL_GROUPS = "/sys/fs/cgroup"
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
@@ -122,9 +123,11 @@ def require_jail_options(given: Mapping[str, Any]) -> None:
     for name in ("uid", "gid"):
         if given.get(name) == 0:
             raise ValueError(f"{name} is 0, and root can leave a jail: give the monitor its own")
-    for name in given.get("cgroups", ()):
+    for name, value in given.get("cgroups", {}).items():
         if "." not in name or "/" in name:
             raise ValueError(f"cgroups has {name!r}; it must be a file such as cpu.weight")
+        if name == "memory.max" and str(value).isdigit() and int(value) < LEAST_MEMORY:
+            raise ValueError(f"cgroups has memory.max {value}; it is in bytes, unlike {value}M")
 
 
 def jailer_arguments(settings: Mapping[str, Any], exec_file: str) -> list[str]:

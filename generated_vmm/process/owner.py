@@ -12,6 +12,7 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
+from signal import SIGKILL
 from typing import Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
@@ -26,6 +27,7 @@ from generated_vmm.transport.connection import popped, start_over_in_children
 ORPHAN_SECONDS = 2.0  # for the nursery to end a monitor whose keeper was killed
 LONGEST_ENDING = 2 * kernel.LONGEST_END  # of the process, and then of the removal
 
+NOT_STARTED = "the monitor has not been started: start() does, or its `with` block"
 INSIDE = {"socket_path", "log_path", "metrics_path"}
 
 Ending: TypeAlias = Literal["ended", "handed over", "lost"]
@@ -143,7 +145,7 @@ class Owner(Broadcast):
     def pid(self) -> int:
         """The number of the monitor's process. Raises `MonitorError` before its start."""
         if self._pid is None:
-            raise MonitorError("the monitor has not been started")
+            raise MonitorError(NOT_STARTED)
         return self._pid
 
     @property
@@ -186,6 +188,11 @@ class Owner(Broadcast):
     def _start_error(self, what: str) -> MonitorStartError:
         if "uid" in self.place.settings and INSIDE & self.place.settings.keys():
             what += f" ({', '.join(sorted(INSIDE))} are paths inside of the jail)"
+        if self.returncode == -SIGKILL and "cgroups" in self.place.settings:
+            what += " (a limit in cgroups may have ended it: memory.max is in bytes)"
+        if any("CgroupControllerUnavailable" in line for line in self._last_words()):
+            version = self.place.settings.get("cgroup_version", 2)
+            what += f" (the host has no such controller with cgroup_version={version})"
         return MonitorStartError(what, returncode=self.returncode, log=self._last_words())
 
     def _last_words(self) -> list[str]:

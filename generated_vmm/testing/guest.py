@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from generated_vmm.misuse import require_kind, require_list
+from generated_vmm.misuse import require_kind, require_list, tell_delay
 from generated_vmm.testing.agent import HostAgent
 
 LONGEST_COMMAND: Final = 32
@@ -54,6 +54,7 @@ class SimulatedGuest:
     @boot_seconds.setter
     def boot_seconds(self, seconds: float | None) -> None:
         require_kind("boot_seconds", seconds, "a number of seconds, or None", int, float)
+        tell_delay("boot_seconds", seconds)
         self._seconds = seconds
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from generated_vmm.misuse import require_kind
+from generated_vmm.misuse import require_kind, tell_delay
 from generated_vmm.testing.http import (
     SERVER_FULL,
     Answer,
@@ -54,6 +54,7 @@ class Faults:
     def delay_next(self, seconds: float) -> None:
         """Delay the next response; as with the real monitor, every other client waits too."""
         require_kind("seconds", seconds, "a number", int, float)
+        tell_delay("seconds", seconds)
         self._answers.append(Disturbance("delay_next", seconds))
 
     def cut_next(self, *, after: int = 20) -> None:

@@ -23,7 +23,7 @@ from generated_vmm.guest import (
 )
 from generated_vmm.machines import AsyncMachine, AsyncMachines, Definition, Machine, Machines
 from generated_vmm.misuse import Raw
-from generated_vmm.process import MonitorError
+from generated_vmm.process import JailedMonitor, MonitorError
 from generated_vmm.testing import SimulatedMonitor
 
 TELLERS: dict[str, tuple[Any, Any]] = {
@@ -90,6 +90,12 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(Monitor)().serial.readline(), AttributeError, r"monitor\.serial\.read_until\("),
     (lambda: [*any_of(Monitor)().serial], TypeError, r"monitor\.serial\.follow\(\), or read"),
     (lambda: b"" in any_of(Monitor)().serial.read(), TypeError, "its data$"),
+    (
+        lambda: any_of(JailedMonitor)(id="a", uid=1, gid=1, cgroups={"memory.max": "512"}),
+        ValueError,
+        "cgroups has memory.max 512; it is in bytes, unlike 512M",
+    ),
+    (lambda: any_of(Monitor)().serial.write("a"), TypeError, "data is text: pass bytes, b'a'"),
     (lambda: any_of(Monitor)().usage(), MonitorError, "the monitor has not been started"),
     (lambda: guest().path("/a\0b"), ValueError, "has a NUL character"),
     (lambda: guest().start(["cat"], stdin=b"a"), ValueError, r"it must be True, and write\(data\)"),
@@ -149,6 +155,8 @@ WARNED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulated().state == "not started", "'not started' never equals this value"),
     (lambda: vm().with_options(timeout=5000), "timeout is in seconds: 5000 are 1.4 hours"),
     (lambda: any_of(Monitor)().serial.read().data == "a", "'a' never equals bytes: compare b'a', "),
+    (lambda: simulated().faults.delay_next(500), "seconds is in seconds: 500 are 8.3 minutes"),
+    (lambda: setattr(simulated().guest, "boot_seconds", 200), "boot_seconds is in seconds: 200"),
     (lambda: any_of(Monitor)().stop(grace=5000), "grace is in seconds: 5000 are"),
     (
         lambda: any_of(Raw(b"a")) == "a",

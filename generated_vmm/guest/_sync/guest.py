@@ -26,7 +26,13 @@ from generated_vmm.guest._sync.program import (
     tell_unread,
 )
 from generated_vmm.guest.answers import Output, pieces_of
-from generated_vmm.misuse import Told, require_arguments, require_kind, require_options
+from generated_vmm.misuse import (
+    Told,
+    require_arguments,
+    require_bytes,
+    require_kind,
+    require_options,
+)
 from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
@@ -123,8 +129,7 @@ class Guest(Context, Told):
         Raises `ProgramTimeout` if `timeout` ended it, with `check` `ProgramFailed`, and OSError if
         it cannot be started. A caller that is interrupted ends the program.
         """
-        if isinstance(input, str):
-            raise TypeError("input is text: pass bytes, as by text.encode()")
+        require_bytes("input", input)
         timeout, wait = options.get("timeout"), LONGEST_WAIT if input is None else 0.0
         program, known = self._start(args, input is not None, wait, options, ends=True)
         try:

@@ -23,7 +23,7 @@ from generated_vmm.process._async.waiting import until, wait_for
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
 from generated_vmm.process.lines import log_lines, metrics_lines
 from generated_vmm.process.outlets import Outlets
-from generated_vmm.process.owner import LONGEST_ENDING, Ending, Owner, Phase
+from generated_vmm.process.owner import LONGEST_ENDING, NOT_STARTED, Ending, Owner, Phase
 from generated_vmm.process.place import Place, Usage, usage_of
 from generated_vmm.process.settings import HostPath, MonitorOptions
 from generated_vmm.transport.calls import deadline_after
@@ -272,7 +272,7 @@ class AsyncMonitor(Context, Told):
         Raises `MonitorError` before the start.
         """
         if self._client is None:
-            raise MonitorError("the monitor has not been started")
+            raise MonitorError(NOT_STARTED)
         return self._client
 
     @property

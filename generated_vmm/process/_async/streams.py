@@ -12,7 +12,7 @@ from typing import TypeVar
 from generated_vmm.concurrency._async import readable, sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade.elsewhere import SERIAL
-from generated_vmm.misuse import Told, warn_caller
+from generated_vmm.misuse import Told, require_bytes, warn_caller
 from generated_vmm.process._async.client import state_of
 from generated_vmm.process._async.waiting import wait_for
 from generated_vmm.process.errors import MonitorError
@@ -27,7 +27,7 @@ from generated_vmm.process.lines import (
     opened,
 )
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
-from generated_vmm.process.owner import Owner
+from generated_vmm.process.owner import NOT_STARTED, Owner
 from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
@@ -93,7 +93,8 @@ class AsyncSerial(AsyncFollowed[Piece], Console, Told):
         monitor ends before, or its start was not begun.
         """
         if not self.is_due:
-            raise MonitorError("the monitor has not been started")
+            raise MonitorError(NOT_STARTED)
+        require_bytes("expected", expected)
         deadline = deadline_after(timeout)
         while expected not in (piece := self.read(since or 0)).data:
             last = piece.data[-LONGEST_QUOTE:]
@@ -125,6 +126,7 @@ class AsyncSerial(AsyncFollowed[Piece], Console, Told):
         `MonitorError` if no monitor reads them, and in a forked process.
         """
         self.require_own()
+        require_bytes("data", data)
         deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
         self._is_line = data.endswith((b"\n", b"\r"))
         try:

@@ -263,3 +263,11 @@ async def test_an_edit_answers_bearer_all_the_same() -> None:
     rp = bare_client(BOUND)
     rp.provider.edits.put("token_response", lambda members: members | {"token_type": "Bearer"})
     assert (await tokens(rp, DPoPKey.new()))["token_type"] == "Bearer"
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(500, True), (600, False), (0.5, False)])
+async def test_a_delay_that_seems_to_be_milliseconds(
+    seconds: float, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    DevProvider(users=[ALICE], clients=[APP]).faults.put("jwks", Delay(seconds))
+    assert len(caplog.messages) == is_told == caplog.text.count("Delay(500) is in seconds, which ")

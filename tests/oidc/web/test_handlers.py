@@ -169,6 +169,11 @@ async def test_only_own_urls_are_returned_to(caplog: pytest.LogCaptureFixture) -
             "localhost",
             "return_to: nobody returns to '//pages.test': only",
         ),
+        (
+            "return_to=me",
+            "localhost",
+            "return_to: nobody returns to 'me': only paths of this application, such as '/me'",
+        ),
         ("provider=Our%20staff", "localhost", "provider: a login named 'Our staff'; the names of "),
         ("", "app.example", "base_url: it is missing, so a login returns to the host of its req"),
     ],

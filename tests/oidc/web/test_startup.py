@@ -283,6 +283,19 @@ async def test_user_info_that_is_not_fetched(
     assert len(caplog.messages) == is_told == caplog.text.count("the context.user_info of resolve")
 
 
+@pytest.mark.parametrize(
+    ("scope", "resolve", "is_told"),
+    [("offline_access", None, True), ("offline_access", company, False), ("openid", None, False),
+     ("offline_access email", None, False)],
+)  # fmt: skip
+async def test_a_scope_that_lacks_what_the_identity_has(
+    scope: str, resolve: Any, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    await start(make_world(settings={"scope": scope}, resolve_identity=resolve).app)
+    told = "scope: it replaces openid profile email, so that identities may have a `sub` alone"
+    assert len(caplog.messages) == is_told == caplog.text.count(told)
+
+
 @pytest.mark.parametrize("acr", [(), ("mfa",)])
 @pytest.mark.parametrize(
     ("callbacks", "told"),

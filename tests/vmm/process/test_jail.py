@@ -55,6 +55,24 @@ def test_a_jail_needs_root_before_it_needs_a_folder(
         jail(folder / "file/jails").start()
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "echo 'Error: CgroupControllerUnavailable'",
+            r"no such controller with cgroup_version=2\)",
+        ),
+        ("kill -9 $$", r"SIGKILL .*\(a limit in cgroups may have ended it: memory.max is in bytes"),
+    ],
+)
+def test_limits_that_a_monitor_does_not_start_with(folder: Path, line: str, told: str) -> None:
+    jailer = folder / "jailer"
+    jailer.write_text(f"#!/bin/sh\n{line}\nexit 1\n")
+    jailer.chmod(0o755)
+    with pytest.raises(MonitorStartError, match=told):
+        jail(folder / "jails", jailer=jailer, cgroups={"memory.max": "1G"}).start()
+
+
 def test_the_jailer_is_told_who_what_and_where() -> None:
     assert jailer_arguments(settings(), "/bin/firecracker") == [
         *("--exec-file", "/bin/firecracker", "--id", "vm-1", "--uid", "12", "--gid", "34"),
