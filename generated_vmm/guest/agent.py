@@ -44,7 +44,6 @@ RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 ULIMITS = {"cpu_seconds": "t", "file_kib": "f", "memory_kib": "v", "open_files": "n"}
 
 PART = 256 * 1024  # bytes read or written at once
-LONGEST_WAIT = 30.0  # seconds that a request waits for news
 REPLAY = 1024 * 1024  # bytes of output that can be read again
 MOST_FRAMES = 4096  # pieces of output, for a program that writes single bytes
 ARGUMENTS, ARGUMENT = 10, 100  # that a host is told, and the characters of each
@@ -379,9 +378,7 @@ class Program:
         with self.news:
             self.acknowledged = max(self.acknowledged, min(body.get("offset", 0), self.end))
             self._flow()
-            self.news.wait_for(
-                lambda: self._takes(body) or self._has_news(body), min(seconds, LONGEST_WAIT)
-            )
+            self.news.wait_for(lambda: self._takes(body) or self._has_news(body), seconds)
             return self._output(body.get("offset", self.end))
 
     def _has_news(self, body: dict[str, Any]) -> bool:
