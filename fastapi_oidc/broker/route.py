@@ -125,6 +125,7 @@ class Route:
     def reaches(self, host: str) -> bool:
         """Whether an IP address is in one of `networks` or, with https, public."""
         address = ip_address(host)
+        address = getattr(address, "ipv4_mapped", None) or address  # a connection leads there
         is_public = address.is_global and not any(address in each for each in _NOT_PUBLIC)
         is_named = any(address in each for each in self._named)
         return is_named or (is_public and self.url.startswith("https:"))

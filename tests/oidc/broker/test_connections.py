@@ -39,6 +39,12 @@ def test_public_addresses_are_called_only_with_encryption(address: str) -> None:
     assert (PUBLIC.reaches(address), near.reaches(address)) == (True, False)
 
 
+def test_a_mapped_address_is_the_address_inside() -> None:
+    near = Route("http://calendar.test", allow=[], own_token=True, networks=["10.0.0.0/8", "::/0"])
+    assert near.reaches("::ffff:10.0.0.1")
+    assert not near.reaches("::ffff:169.254.169.254")
+
+
 class Names:
     """A name server whose answers change; the last one stays."""
 
