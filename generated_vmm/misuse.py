@@ -163,16 +163,17 @@ def tell_unit(option: str, seconds: float) -> None:
         warn_caller(f"{option} is in seconds: {seconds:g} are {seconds / HOUR:.1f} hours")
 
 
-def require_arguments(args: Any) -> None:
-    """Raises TypeError for one text; a RuntimeWarning for what only a shell understands."""
+def require_arguments(args: Iterable[Any]) -> list[Any]:
+    """A list of them; TypeError for one text, RuntimeWarning for what only shells understand."""
     if isinstance(args, str | bytes):
         raise TypeError(f"args is text: pass a list, or ['sh', '-c', {args!r}]")
-    for each in args:
+    for each in (found := list(args)):
         if each in SHELL or (isinstance(each, str) and each.startswith("~/")):
-            script = " ".join(map(str, args))
+            script = " ".join(map(str, found))
             warn_caller(
                 f"no shell reads {each!r}: it is an argument, unlike in ['sh', '-c', {script!r}]"
             )
+    return found
 
 
 def require_opened(file: object, call: str, mode: str) -> None:

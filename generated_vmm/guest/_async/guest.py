@@ -179,7 +179,7 @@ class AsyncGuest(Context, Told):
 
         After an interruption and without a response, `ends` a program that may be there.
         """
-        require_arguments(args)
+        args = require_arguments(args)
         require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
         captured = ". Output is always captured, as bytes"
         require_options(options, ProgramOptions.__annotations__, captured)

@@ -176,7 +176,7 @@ class Guest(Context, Told):
 
         After an interruption and without a response, `ends` a program that may be there.
         """
-        require_arguments(args)
+        args = require_arguments(args)
         require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
         captured = ". Output is always captured, as bytes"
         require_options(options, ProgramOptions.__annotations__, captured)

@@ -414,6 +414,7 @@ def test_what_is_meant_for_a_shell(guest: Guest) -> None:
         assert guest.run(["echo", "a", "|", "wc"]).text == "a | wc\n"
     with pytest.warns(RuntimeWarning, match=r"no shell reads '~/a'"):
         guest.run(["ls", "~/a"])
+    assert guest.run(map(str, ["echo", "a"])).text == "a\n"  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError) as caught:
         guest.run(["echo hello"])
     assert caught.value.__notes__ == ["args is a list of words: ['echo', 'hello']"]
