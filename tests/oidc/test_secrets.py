@@ -7,7 +7,7 @@ import pytest
 
 from fastapi_oidc import Event, OIDCSession, PersistContext
 from fastapi_oidc.testing import AuthorizationRequested, OAuthError, ServerError
-from tests.oidc.world import make_world
+from tests.oidc.world import signed_in_world
 
 
 async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) -> None:
@@ -17,8 +17,9 @@ async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) 
     def before_session_persist(context: PersistContext[Any]) -> None:
         sessions.append(context.session)
 
-    world = make_world(before_session_persist=before_session_persist, settings={"dpop": True})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        before_session_persist=before_session_persist, settings={"dpop": True}
+    )
     cookies = [value for name, value in browser.cookies.items() if "oidc" in name]
     world.time.advance(400)
     await browser.get("/me")
@@ -61,7 +62,6 @@ async def test_a_listener_that_raises_changes_nothing(caplog: pytest.LogCaptureF
     def on_event(_event: Event) -> None:
         raise RuntimeError("listener")
 
-    world = make_world(on_event=on_event)
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(on_event=on_event)
     assert (await browser.get("/me")).status_code == 200
     assert "on_event raised for login.succeeded" in caplog.text

@@ -20,7 +20,7 @@ from fastapi_oidc import (
 from fastapi_oidc.testing import sign_in
 from tests.oidc.flows.steps import AFTER_EXPIRY, callback_url, generation
 from tests.oidc.interleaving import begun
-from tests.oidc.world import LOGIN_URL, World, make_world
+from tests.oidc.world import LOGIN_URL, World, make_world, signed_in_world
 
 Session = OIDCSession[Any]
 
@@ -38,10 +38,9 @@ async def with_failing(callback: str, error: Exception) -> tuple[World, httpx.As
         if not is_login and callback == "before_session_persist":
             raise error
 
-    world = make_world(
+    world, browser = await signed_in_world(
         resolve_identity=resolve_identity, before_session_persist=before_session_persist
     )
-    browser = await world.signed_in()
     is_login = False
     return world, browser
 
@@ -174,8 +173,9 @@ async def test_callback_may_call_an_api_with_the_tokens_that_it_decides_about(
             assert seen[-1] == context.session.tokens.access_token
 
     store = "memory" if mode == "store" else None
-    world = make_world(before_session_persist=before_session_persist, session_store=store)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        before_session_persist=before_session_persist, session_store=store
+    )
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
     assert len(seen) == 1

@@ -25,7 +25,7 @@ from tests.oidc.flows.steps import (
     user,
 )
 from tests.oidc.interleaving import Gate, Held, begun
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World, make_world, signed_in_world
 
 IFRAME = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate"}
 SAME_USER = ("same_user", "")
@@ -69,8 +69,7 @@ async def test_check_renews_the_session_of_the_same_user(world: World) -> None:
 
 
 async def test_check_returns_by_query_and_without_max_age() -> None:
-    world = make_world(settings={"response_mode": "form_post", "max_age": 600})
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(settings={"response_mode": "form_post", "max_age": 600})
     answer = await browser.get("/auth/login?silent=1", headers=IFRAME, follow_redirects=False)
     query = parse_qs(urlsplit(answer.headers["location"]).query)
     assert query.keys().isdisjoint({"response_mode", "max_age"})
@@ -98,8 +97,7 @@ async def test_check_of_another_user_changes_nothing(world: World) -> None:
 
 
 async def test_check_that_the_provider_refuses_changes_nothing() -> None:
-    world = make_world(client={"backchannel_logout_uri": None})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(client={"backchannel_logout_uri": None})
     await world.op.log_out("alice")
     assert outcome(await check(browser)) == ("error", "authorization.refused")
     assert await generation(browser) == 0
@@ -112,8 +110,7 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
         if refuses:
             raise SessionError(Code.SESSION_FORBIDDEN)
 
-    world = make_world(before_session_persist=persist)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(before_session_persist=persist)
     refuses = True
     assert outcome(await check(browser)) == ("error", "session.forbidden")
     refuses = False
@@ -152,8 +149,7 @@ async def test_new_sid_does_not_escape_the_revocation_of_the_former(mode: str) -
             await world.oidc.revoke(sid=sid)
 
     store = "memory" if mode == "store" else None
-    world = make_world(session_store=store, before_session_persist=revoke)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(session_store=store, before_session_persist=revoke)
     copy = copy_of(browser, world)
     world.op.edits.put("id_token", lambda said: said | {"sid": "another"})
     await check(browser)

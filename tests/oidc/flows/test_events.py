@@ -17,7 +17,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.testing import ServerError, sign_in
 from tests.oidc.interleaving import another_process
-from tests.oidc.world import LOGIN_URL, Time, World, make_world
+from tests.oidc.world import LOGIN_URL, Time, World, make_world, signed_in_world
 
 AT = 1_800_000_000
 WARNINGS = {
@@ -107,8 +107,7 @@ async def test_a_changed_secret_is_named_once(caplog: pytest.LogCaptureFixture, 
 
 
 async def test_a_grant_in_another_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    world = make_world(session_store="memory")
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(session_store="memory")
     (session,) = await world.oidc.sessions_of("alice")
     other = another_process(world, session_store="memory")
     for process, named in ((world, []), (other, ["session_store"])):
@@ -143,8 +142,7 @@ async def rotated(world: World, browser: httpx.AsyncClient) -> World:
 async def test_a_session_that_is_over_and_a_secret_that_is_rotated_are_no_mistake(
     caplog: pytest.LogCaptureFixture, happened: Callable[..., Any], status: int
 ) -> None:
-    world = make_world(session_store="memory")
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(session_store="memory")
     cookies = dict(browser.cookies)
     asked = await happened(world, browser)
     assert await visit(asked, cookies) == status

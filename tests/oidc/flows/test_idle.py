@@ -21,7 +21,7 @@ from tests.oidc.flows.steps import (
     with_connection,
 )
 from tests.oidc.interleaving import Held, another_process, begun
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import Time, World, make_world, signed_in_world
 
 IDLE = 600
 SETTINGS: dict[str, Any] = {
@@ -81,8 +81,7 @@ async def test_a_session_that_was_unused_stays_over_when_the_timeout_grows(
 
 async def test_used_session_goes_on_to_its_absolute_end() -> None:
     settings = {"idle_timeout": IDLE, "session_lifetime": 5 * IDLE}
-    world = make_world(settings=settings)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(settings=settings)
     for _ in range(5):
         world.time.advance(IDLE - 1)
         assert await generation(browser) is not None
@@ -110,8 +109,7 @@ async def test_store_is_written_ten_times_in_a_timeout_at_most(mode: str) -> Non
 
     time = Time()
     store = Counting(clock=Clock(read=time))
-    world = make_world(time=time, **stores_of(mode, store), **SETTINGS)
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(time=time, **stores_of(mode, store), **SETTINGS)
     store.writes = 0
     for _ in range(60):
         time.advance(IDLE / 60)

@@ -24,7 +24,7 @@ from tests.oidc.flows.steps import (
 )
 from tests.oidc.flows.test_continued_sessions import SAME_USER, check, outcome
 from tests.oidc.interleaving import Raised, another_process
-from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world, signed_in_world
 
 
 async def begun(world: World, options: LoginOptions | None) -> httpx.Response:
@@ -209,8 +209,7 @@ async def test_login_that_began_while_the_store_was_down_ends_the_session_before
 
 @pytest.mark.parametrize("changed", ["client_id", "issuer"])
 async def test_session_of_another_client_or_provider_is_none_here(changed: str) -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     update = {changed: "https://another.test", "client_secret": None}
     other = another_process(world, settings=world.oidc.settings.model_copy(update=update))
     assert (await copy_of(browser, other).get("/")).json() == {"is_authenticated": False}

@@ -13,7 +13,7 @@ from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.testing import AnswerLost, SignedOut, TokenRevoked
 from tests.oidc.flows.steps import LOCAL, copy_of, revoked_by, signed_out, two_processes, user
 from tests.oidc.interleaving import Held
-from tests.oidc.world import BASE_URL, World, make_world
+from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
 BACK = f"{BASE_URL}/auth/logged-out"
 
@@ -49,8 +49,7 @@ async def test_sign_out_goes_to_the_provider_and_back(world: World) -> None:
     ],
 )
 async def test_return_with_another_state_goes_home(query: str, seconds: int) -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     state = sent(await signed_out(browser))["state"]
     world.time.advance(seconds)
     query = query.replace("{}", state)
@@ -79,8 +78,7 @@ async def test_local_sign_out_leaves_the_session_at_the_provider(world: World) -
 
 
 async def test_local_sign_out_keeps_the_refresh_token_where_settings_say_so() -> None:
-    world = make_world(settings={"revoke_on_local_logout": False})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(settings={"revoke_on_local_logout": False})
     await signed_out(browser, **LOCAL)
     assert await user(browser) is None
     assert world.op.record.of(TokenRevoked) == []
@@ -175,8 +173,7 @@ async def test_unreadable_form_is_refused(content: bytes, content_type: str | No
 
 
 async def test_sign_out_goes_on_without_the_provider() -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     for endpoint in ("metadata", "revocation", "jwks", "end_session"):
         world.op.faults.put(endpoint, AnswerLost(), times=99)
     answer = await signed_out(browser)
@@ -192,8 +189,7 @@ async def test_sign_out_waits_for_the_provider_for_two_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert TOKEN_REVOCATION_SECONDS == 2
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     for module in ("revocation", "logout"):
         monkeypatch.setattr(f"fastapi_oidc.flows.{module}.TOKEN_REVOCATION_SECONDS", 0.05)
     world.op.faults.put("revocation", Held())
@@ -204,8 +200,7 @@ async def test_sign_out_waits_for_the_provider_for_two_seconds(
 async def test_bug_on_the_way_to_the_provider_keeps_nobody_signed_in(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
 
     async def broken() -> None:
         raise LookupError("a bug")

@@ -13,7 +13,7 @@ from fastapi_oidc.testing import DevUser, LogoutDelivered, SignedIn
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import copy_of, two_processes, user
 from tests.oidc.flows.test_continued_sessions import SAME_USER, check, outcome
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World, make_world, signed_in_world
 
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -76,8 +76,7 @@ async def test_logout_token_may_come_during_a_sign_out(world: World) -> None:
 
 
 async def test_logout_token_without_exp_ends_the_session_where_a_setting_allows_it() -> None:
-    world = make_world(settings={"logout_token_without_exp": True})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(settings={"logout_token_without_exp": True})
     await logged_out(world, without("exp"))
     assert statuses(world) == [200]
     assert await user(browser) is None
@@ -209,11 +208,10 @@ async def test_it_is_mounted_only_when_asked_for_and_needs_a_store() -> None:
 
 
 async def test_a_tenants_user_is_signed_out() -> None:
-    world = make_world(
+    world, browser = await signed_in_world(
         settings={"front_channel_logout": True, "allowed_tenants": [TENANT]},
         provider={"issuer": SHARED, "users": [DevUser("alice", tenant=TENANT)]},
     )
-    browser = await world.signed_in()
     await framed(world, iss=f"https://op.test/{TENANT}/v2.0", sid=sid_of(world))
     assert await user(browser) is None
     assert "front_channel_logout.accepted" in world.event_names()

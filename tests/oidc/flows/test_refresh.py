@@ -29,7 +29,7 @@ from tests.oidc.flows.steps import (
     until,
 )
 from tests.oidc.interleaving import PATIENCE, Held, another_process, begun
-from tests.oidc.world import Time, World, make_world
+from tests.oidc.world import Time, World, make_world, signed_in_world
 
 EIGHT_HOURS = 8 * 3600
 """The usual `session_lifetime`."""
@@ -49,8 +49,9 @@ async def test_access_token_is_refreshed_from_the_margin_on(
     lifetime: int, margin: int, steps: list[tuple[int, int | None]]
 ) -> None:
     settings = {"refresh_margin": margin}
-    world = make_world(settings=settings, lifetimes=Lifetimes(access_token=lifetime))
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(
+        settings=settings, lifetimes=Lifetimes(access_token=lifetime)
+    )
     for seconds, expected in steps:
         world.time.advance(seconds)
         assert await generation(browser) == expected
@@ -83,8 +84,7 @@ async def test_refresh_on_demand_needs_a_refresh_token() -> None:
         async def refresh_now(request: Request) -> None:
             await oidc.refresh(request)
 
-    world = make_world(client={"issue_refresh_tokens": False}, mount=mount)
-    browser = await world.signed_in()
+    _, browser = await signed_in_world(client={"issue_refresh_tokens": False}, mount=mount)
     answer = await browser.get("/refresh")
     assert (answer.status_code, answer.json()["code"]) == (500, "configuration.invalid")
     assert await generation(browser) == 0
@@ -166,8 +166,7 @@ async def test_refresh_on_demand_after_the_response_has_started_uses_no_token(mo
             return StreamingResponse(parts())
 
     store = "memory" if mode == "store" else None
-    world = make_world(session_store=store, mount=mount)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(session_store=store, mount=mount)
     said = (await browser.get("/stream")).text
     assert said == ("began session.response_started" if mode == "cookie" else "began 1")
     assert refreshes(world) == (mode == "store")
@@ -178,8 +177,7 @@ BEHIND = 120
 
 
 async def test_the_last_known_keys_serve_for_a_day_and_without_any_nothing_is_presented() -> None:
-    world = make_world(settings={"session_lifetime": 4 * 24 * 3600})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(settings={"session_lifetime": 4 * 24 * 3600})
     world.op.faults.put("jwks", ServerError(), times=99)
     world.time.advance(2 * 3600)
     assert await generation(browser) == 1

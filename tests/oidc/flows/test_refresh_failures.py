@@ -13,7 +13,7 @@ from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import AFTER_EXPIRY, SHORTLY_BEFORE_EXPIRY, Watched, copy_of, generation
 from tests.oidc.interleaving import Raised
-from tests.oidc.world import World, make_world
+from tests.oidc.world import World, signed_in_world
 
 
 async def test_invalid_grant_ends_the_session(world: World) -> None:
@@ -33,8 +33,7 @@ async def test_invalid_grant_ends_the_session(world: World) -> None:
 async def test_a_refused_refresh_of_a_process_without_a_store_is_told(
     store: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = make_world(back_channel_logout_store=store)
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(back_channel_logout_store=store)
     world.op.faults.put("token", OAuthError("invalid_grant"))
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     await browser.get("/me")
@@ -96,8 +95,7 @@ async def test_token_that_is_refused_again_and_again_ends_the_session(
 
 
 async def test_refused_session_lives_while_its_access_token_is_valid() -> None:
-    world = make_world(settings={"refresh_margin": 150})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(settings={"refresh_margin": 150})
     world.op.faults.put("token", OAuthError("invalid_request"), times=9)
     world.time.advance(150)
     for _ in range(5):
@@ -109,8 +107,7 @@ async def test_refused_session_lives_while_its_access_token_is_valid() -> None:
 
 
 async def test_pauses_double_up_to_a_minute() -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     world.time.advance(AFTER_EXPIRY)
     world.op.faults.put("token", ServerError(), times=99)
     attempts = []
@@ -134,8 +131,7 @@ async def test_pause_is_over_when_the_clock_was_set_back(world: World) -> None:
 
 
 async def test_tokens_that_fit_no_cookie_end_the_session() -> None:
-    world = make_world()
-    browser = await world.signed_in()
+    world, browser = await signed_in_world()
     too_long = secrets.token_hex(5000)
     world.op.edits.put("token_response", lambda said: said | {"refresh_token": too_long})
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
@@ -152,11 +148,10 @@ async def test_token_that_the_application_left_out_stays_out_when_its_callback_f
         left = context.session.tokens.model_copy(update={"access_token": ""})
         return context.session.model_copy(update={"tokens": left})
 
-    world = make_world(
+    world, browser = await signed_in_world(
         before_session_persist=without_access_token,
         load_request_data=lambda context: tokens.append(context.session.tokens),
     )
-    browser = await world.signed_in()
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
     assert [each.access_token for each in tokens] == [""] * len(tokens)
@@ -268,8 +263,7 @@ async def test_userinfo_that_cannot_be_used_keeps_the_session(is_signed: bool) -
         "client": {"userinfo_signed_response_alg": "RS256"},
         "settings": {"userinfo_signing_algorithms": ["RS256"]},
     }
-    world = make_world(**signed if is_signed else {})
-    browser = await world.signed_in()
+    world, browser = await signed_in_world(**signed if is_signed else {})
     if is_signed:
         world.op.edits.put("userinfo", lambda said: said | {"exp": 1})
     else:
