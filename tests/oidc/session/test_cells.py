@@ -1,6 +1,9 @@
-"""Sealed values, writes that are repeated, and turns, in virtual time."""
+"""Sealed values, writes that are repeated, and turns, in virtual time; an own store."""
 
 import asyncio
+import dataclasses
+import pickle
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -9,21 +12,30 @@ from typing import Any, Final
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
 from fastapi_oidc.session.cookies import KeyRing
 from fastapi_oidc.session.model import PreviousSession
-from fastapi_oidc.session.own_store import SealedSession
+from fastapi_oidc.session.own_store import (
+    ExclusiveStore,
+    LockOfThisLoop,
+    RefreshLock,
+    Result,
+    SealedSession,
+    SessionStore,
+)
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
 from fastapi_oidc.session.session_cookie import Copy
-from fastapi_oidc.session.store import Cell, MemoryStore, Stored
+from fastapi_oidc.session.store import Cell, MemoryStore, Stored, ask_store
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
+from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
+from tests.oidc.session.values import KEY, ONE
 from tests.oidc.virtual_time import VirtualTimeLoop
 
-KEY: Final = "session:one"
+ROW: Final = "session:one"
 IDLE: Final = Row(generation=1, content=b"tokens", expires_at=NOW + 3600)
 
 
@@ -41,13 +53,13 @@ class Place:
         return Cells(self.store, KeyRing(secrets).sealer("row"), self.clock)
 
     async def put(self, row: Row) -> Seen:
-        return await self.cells.move(KEY, lambda *_: row)
+        return await self.cells.move(ROW, lambda *_: row)
 
     async def row(self) -> Row:
-        return (await self.cells.see(KEY))[0].row
+        return (await self.cells.see(ROW))[0].row
 
     def turn(self, known: Seen | None = None) -> Turn:
-        return Turn(self.cells, KEY, IDLE, known)
+        return Turn(self.cells, ROW, IDLE, known)
 
 
 def run(story: Callable[[Place], Awaitable[None]]) -> None:
@@ -74,15 +86,15 @@ async def outage_of(call: Awaitable[object]) -> str:
 
 def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
     async def story(place: Place) -> None:
-        (value,) = await place.store.read([f"oidc:{KEY}"])
+        (value,) = await place.store.read([f"oidc:{ROW}"])
         assert b"tokens" not in value
         await place.store.move("oidc:session:two", lambda *_: Cell(value, NOW + 3600))
         assert "another cookie_secret" in await outage_of(place.cells.see("session:two"))
         other = place.of_secret(OLD_SECRET)
-        await outage_of(other.see(KEY))
-        await outage_of(other.move(KEY, lambda row, _: replace(row, owner="me")))
+        await outage_of(other.see(ROW))
+        await outage_of(other.move(ROW, lambda row, _: replace(row, owner="me")))
         rotated = place.of_secret(OLD_SECRET, SECRET)
-        assert (await rotated.see(KEY))[0].row == IDLE
+        assert (await rotated.see(ROW))[0].row == IDLE
 
     run(story)
 
@@ -90,10 +102,10 @@ def test_a_row_is_sealed_for_its_key_and_a_foreign_one_is_no_absence() -> None:
 def test_each_operation_fails_as_an_outage() -> None:
     async def story(place: Place) -> None:
         place.outage.is_down = True
-        await outage_of(place.cells.read([KEY]))
-        await outage_of(place.cells.see(KEY))
-        await outage_of(place.cells.move(KEY, lambda row, _: row))
-        await outage_of(place.cells.change(KEY, lambda value: Cell(value, NOW + 9)))
+        await outage_of(place.cells.read([ROW]))
+        await outage_of(place.cells.see(ROW))
+        await outage_of(place.cells.move(ROW, lambda row, _: row))
+        await outage_of(place.cells.change(ROW, lambda value: Cell(value, NOW + 9)))
 
     run(story)
 
@@ -101,7 +113,7 @@ def test_each_operation_fails_as_an_outage() -> None:
 def test_a_write_is_given_up_when_its_value_would_have_expired() -> None:
     async def story(place: Place) -> None:
         place.outage.is_down = True
-        move = partial(place.cells.move, KEY, lambda *_: IDLE)
+        move = partial(place.cells.move, ROW, lambda *_: IDLE)
         assert await place.cells.insist(move, None, NOW + 30, lambda _: None) is None
         assert 29 < place.loop.seconds < 32
 
@@ -176,7 +188,7 @@ def test_an_owner_whose_renewal_hangs_stays_the_owner() -> None:
     async def story(place: Place) -> None:
         store, other = Hanging(clock=place.clock), place.turn()
         store._values = place.store._values
-        owner = Turn(Cells(store, KeyRing([SECRET]).sealer("row"), place.clock), KEY, IDLE)
+        owner = Turn(Cells(store, KeyRing([SECRET]).sealer("row"), place.clock), ROW, IDLE)
         await owner.take()
         async with owner.renewing():
             while place.loop.seconds < 3 * LEASE_SECONDS:
@@ -203,7 +215,7 @@ def test_each_step_of_a_turn_is_repeated_until_the_store_has_it() -> None:
         assert (await after_outage(turn.record(answer))).answer == answer
         assert (await after_outage(turn.release(forget=True))).answer is None
         assert (await after_outage(turn.finish(IDLE))).generation == 2
-        later = Turn(place.cells, KEY, replace(IDLE, generation=2))
+        later = Turn(place.cells, ROW, replace(IDLE, generation=2))
         assert (await after_outage(later.end("revoked"))).ended == "revoked"
         assert (await place.row()).ended == "revoked"
 
@@ -227,3 +239,111 @@ def test_no_repr_shows_a_secret() -> None:
         row,
     ]
     assert not [each for each in map(repr, shown) if "the-secret" in each or "again" in each]
+
+
+SESSION = SealedSession(b"\x00\xffone", NOW + 60, NOW + 0.25)
+
+
+class Dictionary(SessionStore):
+    """Plain sync methods."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, SealedSession] = {}
+
+    def get(self, id: str, /) -> SealedSession | None:
+        return self.rows.get(id)
+
+    def set(self, id: str, session: SealedSession, /) -> None:
+        self.rows[id] = session
+
+    def delete(self, id: str, /) -> None:
+        self.rows.pop(id, None)
+
+
+class CountingLock(LockOfThisLoop):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[str] = []
+
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[Result]], /
+    ) -> Result:
+        self.held.append(session_id)
+        return await super().run_exclusive(session_id, operation)
+
+
+class ForgetfulLock(RefreshLock):
+    """Returns no result, as an untyped application might."""
+
+    async def run_exclusive(
+        self, session_id: str, operation: Callable[[], Awaitable[Any]], /
+    ) -> Any:
+        await operation()
+
+
+class Wrong(Dictionary):
+    def __init__(self, wrong: object) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    def get(self, id: str, /) -> SealedSession | None:
+        if self.wrong is KeyError:
+            raise KeyError(id)
+        return self.wrong  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{}", "SessionStore.get returned str, not SealedSession or None"),
+        (
+            KeyError,
+            f"the store raised KeyError in get, line .* of {re.escape(__file__)}: get returns None",
+        ),
+    ],
+)
+async def test_a_method_that_does_something_else_is_named(wrong: object, said: str) -> None:
+    with pytest.raises(OIDCError, match=said):
+        await ask_store(ExclusiveStore(Wrong(wrong)).read([KEY]))
+
+
+async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
+    lock = CountingLock()
+    store = ExclusiveStore(Dictionary(), lock)
+    await store.read([KEY])
+    await store.swap(KEY, None, ONE)
+    assert lock.held == []
+    await store.swap(KEY, b"", ONE)
+    assert lock.held == [KEY]
+
+
+async def test_a_lock_that_loses_results_is_noticed_at_once() -> None:
+    sealer = KeyRing([SECRET]).sealer("row")
+    cells = Cells(ExclusiveStore(Dictionary(), ForgetfulLock()), sealer, Clock())
+    with refused(Code.SESSION_STORE_UNAVAILABLE, SessionError):
+        await cells.change(KEY, lambda _: ONE)
+
+
+def test_a_sealed_session_is_a_value() -> None:
+    assert pickle.loads(pickle.dumps(SESSION)) == SESSION
+    assert SealedSession.from_json(SESSION.to_json()) == SESSION
+    assert SealedSession.from_json(SESSION.to_json().encode()) == SESSION
+    assert "one" not in repr(SESSION)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SESSION.content = b"another"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"content": "secret!", "expires_at": 1, "written_at": 1}',
+        '{"content": "c2VjcmV0", "expires_at": "soon", "written_at": 1}',
+    ],
+)
+def test_another_text_is_no_sealed_session(text: str) -> None:
+    with pytest.raises(ValueError, match="no sealed session") as caught:
+        SealedSession.from_json(text)
+    assert caught.value.__cause__ is None

@@ -1,21 +1,25 @@
+import base64
+import secrets
 from typing import Any
 
 import pytest
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.protocol.urls import MAX_RETURN_PATH_LENGTH
 from fastapi_oidc.session.cookies import (
     MAXIMUM_COOKIE_BYTES,
     MAXIMUM_PENDING,
+    MAXIMUM_SEALED_LENGTH,
     PENDING_SECONDS,
     REFERENCE_BYTES,
     CookieChange,
     CookieNames,
     KeyRing,
+    Sealer,
     TransactionCookies,
 )
 from fastapi_oidc.session.model import PreviousSession
-from tests.oidc.session.examples import NOW, SECRET, a_transaction
+from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_transaction
 
 
 @pytest.mark.parametrize(
@@ -77,8 +81,8 @@ def test_a_login_is_named_by_32_hexadecimal_digits(digest: str) -> None:
 
 
 NAMES = CookieNames("oidc", secure=True)
-SEALER = KeyRing([SECRET]).sealer("pending")
-TRANSACTIONS = TransactionCookies(SEALER, NAMES)
+PENDING = KeyRing([SECRET]).sealer("pending")
+TRANSACTIONS = TransactionCookies(PENDING, NAMES)
 
 ROOM = MAXIMUM_COOKIE_BYTES - REFERENCE_BYTES
 
@@ -119,12 +123,12 @@ def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
 
 def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
     ordinary, posted = (
-        TransactionCookies(SEALER, NAMES),
-        TransactionCookies(SEALER, NAMES, same_site="none"),
+        TransactionCookies(PENDING, NAMES),
+        TransactionCookies(PENDING, NAMES, same_site="none"),
     )
     assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
     assert [change.same_site for change in posted.ended("one", {})] == ["none"]
-    plain = TransactionCookies(SEALER, CookieNames("oidc", secure=False))
+    plain = TransactionCookies(PENDING, CookieNames("oidc", secure=False))
     assert [change.secure for change in ordinary.ended("one", {})] == [True]
     assert [change.secure for change in plain.ended("one", {})] == [False]
 
@@ -191,5 +195,65 @@ def test_the_budget_is_exact() -> None:
 
 def test_what_a_transaction_has_not_takes_no_room() -> None:
     (change,) = TRANSACTIONS.begun(a_transaction(), {})
-    assert b"null" not in SEALER.open(change.value or "", name=change.name)
+    assert b"null" not in PENDING.open(change.value or "", name=change.name)
     assert str(change.value) not in repr(change)
+
+
+SEALER = KeyRing([SECRET]).sealer("session")
+
+
+def refused(sealed: str, *, sealer: Sealer = SEALER, name: str = "a") -> bool:
+    with pytest.raises(SessionError) as caught:
+        sealer.open(sealed, name=name)
+    assert not sealed or sealed not in str(caught.value)
+    return caught.value.code is Code.SESSION_SEAL_BROKEN
+
+
+def test_the_same_content_is_never_sealed_twice_alike() -> None:
+    assert SEALER.seal(b"content", name="a") != SEALER.seal(b"content", name="a")
+
+
+@pytest.mark.parametrize(("secret", "purpose"), [(SECRET, "transaction"), (OLD_SECRET, "session")])
+def test_a_seal_opens_for_its_purpose_and_with_its_secret_alone(secret: str, purpose: str) -> None:
+    assert refused(KeyRing([secret]).sealer(purpose).seal(b"content", name="a"))
+
+
+def test_the_newest_secret_seals_and_all_open() -> None:
+    old = KeyRing([OLD_SECRET]).sealer("session")
+    rotated = KeyRing([SECRET, OLD_SECRET]).sealer("session")
+    assert rotated.open(old.seal(b"content", name="a"), name="a") == b"content"
+    assert SEALER.open(rotated.seal(b"content", name="a"), name="a") == b"content"
+    assert refused(rotated.seal(b"content", name="a"), sealer=old)
+
+
+def test_a_seal_of_another_version_does_not_open() -> None:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = bytes(12)
+    raw = nonce + AESGCM(KeyRing([SECRET]).keys("session")[0]).encrypt(nonce, b"content", b"2:a")
+    assert refused(base64.urlsafe_b64encode(raw).decode().rstrip("="))
+
+
+@pytest.mark.parametrize(
+    "weak", [["x" * 31], ["x" * 32], ["changeme" * 4], [SECRET, "short"], [], SECRET]
+)
+def test_weak_secrets_are_refused(weak: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KeyRing(weak)
+    assert caught.value.code is Code.CONFIGURATION_SECRET_TOO_SHORT
+    assert "short" not in str(caught.value).partition(": ")[2]
+
+
+@pytest.mark.parametrize("strong", [secrets.token_hex(32), "éèêëàâîï" * 2], ids=["hex", "bytes"])
+def test_a_secret_counts_in_bytes_and_random_digits_are_no_repeated_word(strong: str) -> None:
+    assert KeyRing([strong]).keys("session")
+
+
+def test_what_is_longer_than_any_cookie_is_refused() -> None:
+    longest = MAXIMUM_SEALED_LENGTH * 3 // 4 - 28
+    assert SEALER.open(SEALER.seal(bytes(longest), name="a"), name="a") == bytes(longest)
+    assert refused(SEALER.seal(bytes(longest + 1), name="a"))
+
+
+def test_no_secret_is_in_repr() -> None:
+    assert SECRET not in repr(KeyRing([SECRET])) + repr(SEALER) + repr(vars(SEALER))

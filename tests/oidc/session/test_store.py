@@ -23,7 +23,7 @@ from fastapi_oidc.session.store import Cell, MemoryStore, Place, Store, Stored, 
 from tests.oidc.protocol.examples import each, refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
-from tests.oidc.session.test_own_store import Dictionary
+from tests.oidc.session.test_cells import Dictionary
 from tests.oidc.session.values import KEY
 
 PASSWORD = secrets.token_urlsafe(16)

@@ -1,24 +1,33 @@
-"""The contract of `Store`, for every implementation."""
+"""The contract of `Store`, for every implementation; connections to a database."""
 
 import asyncio
+import re
 import secrets
+import sqlite3
 import string
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event, make_url, select, text, update
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.schema import DropTable
 
 from fastapi_oidc.clock import Clock
+from fastapi_oidc.errors import Code, ConfigurationError
 from fastapi_oidc.session.own_store import store_of
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, Change, MemoryStore, Store, Stored
-from tests.oidc.session.conftest import url_of
-from tests.oidc.session.test_own_store import Dictionary
+from fastapi_oidc.session.sql.store import PURGE_PAUSE, PURGED_AT_ONCE, table
+from fastapi_oidc.session.store import DEFAULT_TIMEOUT, Cell, Change, MemoryStore, Store, Stored
+from tests.oidc.session.conftest import opened_values, url_of
+from tests.oidc.session.test_cells import Dictionary
+from tests.oidc.session.values import KEY, LATER, ONE, calls_of, has_one, put_one
+from tests.postgres_server import running_postgres
 
 SHARED = ["redis", "postgresql", "sqlite"]
-LATER = int(time.time()) + 3600
 LONG_AGO = 1
 MOVERS = 12
 
@@ -194,4 +203,234 @@ async def test_concurrent_movers_lose_nothing(given: Any, store: Store, key: str
     assert sorted(value) == sorted(b"".join(items))
     assert sorted((each.value for each in results), key=len) == [
         value[: length + 1] for length in range(MOVERS)
+    ]
+
+
+PASSWORD = "s%3Fcret"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{PASSWORD}",
+        f"postgresql://app:{PASSWORD}@host/name",
+        f"sqlite:///{PASSWORD}.db",
+        f"nosuch+driver://app:{PASSWORD}@host/name",
+        f"postgresql+asyncpg://app:{PASSWORD}@host:port/name",
+    ],
+)
+def test_a_url_of_no_asynchronous_driver_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"postgresql\+asyncpg://user:pass") as caught:
+        SQLStore(url)
+    assert caught.value.code is Code.CONFIGURATION_INVALID
+    assert PASSWORD not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_another_database_is_refused() -> None:
+    engine = create_async_engine("sqlite+aiosqlite:///sessions.db")
+    engine.dialect.name = "oracle"
+    with pytest.raises(ConfigurationError, match="PostgreSQL and SQLite, not on oracle"):
+        SQLStore(engine)
+
+
+@pytest.mark.parametrize("url", ["sqlite+aiosqlite://", "sqlite+aiosqlite:///:memory:"])
+def test_sqlite_in_memory_is_refused(url: str) -> None:
+    """Its tasks would share one connection, and so their transactions."""
+    for engine in (url, create_async_engine(url)):
+        with pytest.raises(ConfigurationError, match='session_store="memory"'):
+            SQLStore(engine)
+
+
+async def test_an_engine_of_the_application_stays_open(sql_values: SQLStore, sql_url: str) -> None:
+    engine = create_async_engine(sql_url)
+    store = SQLStore(engine)
+    await put_one(store)
+    pool = engine.pool
+    await store.aclose()
+    assert engine.pool is pool
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("SELECT 1"))).scalar() == 1
+    assert await has_one(sql_values)
+    await engine.dispose()
+
+
+async def test_many_processes_may_create_the_tables(sql_values: SQLStore, sql_url: str) -> None:
+    await sql_values._send(DropTable(table), {})
+    stores = [SQLStore(sql_url) for _ in range(5)]
+    await asyncio.gather(*(store.create_tables() for store in stores))
+    await put_one(sql_values)
+    await asyncio.gather(*(store.create_tables() for store in stores))
+    assert await has_one(sql_values)
+    await asyncio.gather(*(store.aclose() for store in stores))
+
+
+async def drop_connections_but_of(store: SQLStore) -> None:
+    """Returns when the server's processes of all other connections have ended."""
+    others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+    others += " AND backend_type = 'client backend'"
+    end = text(f"SELECT pid, pg_terminate_backend(pid) {others}")
+    for process, _ in await store._send(end, {}):
+        while Path(f"/proc/{process}").exists():  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0)
+    await store._send(text("SELECT 1"), {})
+
+
+async def test_a_connection_that_was_dropped_is_replaced(postgres_url: str) -> None:
+    """As after a restart of the server."""
+    async with opened_values(postgres_url) as store, opened_values(postgres_url) as other:
+        for use in calls_of(store):
+            await drop_connections_but_of(other)
+            await use
+        assert await has_one(store)
+
+
+@asynccontextmanager
+async def occupied(url: str) -> AsyncIterator[None]:
+    """Another program has locked the table."""
+    if make_url(url).get_backend_name() == "postgresql":
+        engine = create_async_engine(url)
+        async with engine.begin() as connection:
+            await connection.execute(text(f"LOCK TABLE {table}"))
+            yield
+        await engine.dispose()
+        return
+    other = sqlite3.connect(make_url(url).database or "")
+    other.execute("BEGIN EXCLUSIVE")
+    yield
+    other.rollback()
+    other.close()
+
+
+async def test_a_call_that_takes_too_long_is_given_up(sql_values: SQLStore, sql_url: str) -> None:
+    store = SQLStore(sql_url, timeout=0.5)
+    await put_one(sql_values)
+    async with occupied(sql_url):
+        async with asyncio.timeout(DEFAULT_TIMEOUT):
+            failures = await asyncio.gather(*calls_of(store), return_exceptions=True)
+    codes = {getattr(failure, "code", failure) for failure in failures}
+    assert codes == {Code.SESSION_STORE_UNAVAILABLE}
+    store._timeout = DEFAULT_TIMEOUT
+    assert await has_one(store)
+    await store.aclose()
+
+
+async def test_each_command_is_one_round_trip(tmp_path: Path) -> None:
+    """Of a move: one if the value is known, two if it is not, and two if another is stored."""
+    with running_postgres(["-c", "log_line_prefix=%a|"]) as (url, server):
+        del server
+        folder = Path(str(make_url(url).query["host"]))
+        engine = create_async_engine(
+            url,
+            connect_args={"server_settings": {"application_name": "app", "log_statement": "all"}},
+        )
+        store = SQLStore(engine)
+        await store.create_tables()
+
+        async def logged() -> list[str]:
+            before = len((folder / "log").read_text())
+            await store.swap(KEY, b"", ONE)
+            await store.read([KEY, "another", "one more"])
+            for known in (ONE.value, None, b"wrong"):
+                await store.move(KEY, lambda *_: ONE, known=known)
+            await store.swap(KEY, ONE.value, Cell(b"", LATER))
+            return re.findall(
+                r"^app\|LOG:  (?:statement|execute [^:]*): (\w+)",
+                (folder / "log").read_text()[before:],
+                re.MULTILINE,
+            )
+
+        await logged()  # which prepares the statements, and removes expired rows
+        assert await logged() == [
+            *("INSERT", "SELECT", "UPDATE"),
+            *("SELECT", "UPDATE"),
+            *("UPDATE", "SELECT", "UPDATE"),
+            "UPDATE",
+        ]
+        await engine.dispose()
+
+
+async def changed(sql_values: SQLStore, **values: Any) -> None:
+    """Writes the values into every row."""
+    await sql_values._send(update(table).values(**values), {})
+
+
+async def keys_of(sql_values: SQLStore) -> set[str]:
+    return {row.key for row in await sql_values._send(select(table.c.key), {})}
+
+
+async def test_a_value_ends_by_the_clock_of_the_database(sql_values: SQLStore) -> None:
+    await put_one(sql_values)
+    now = time.time()
+    await changed(sql_values, expires_at=now + 3600)
+    assert await has_one(sql_values)
+    await changed(sql_values, expires_at=now - 1)
+    assert not await has_one(sql_values)
+    assert await sql_values.swap(KEY, ONE.value, ONE) == Stored(b"", 0.0)
+    assert await sql_values.swap(KEY, b"", ONE) is None
+    assert await has_one(sql_values)
+
+
+async def test_ages_are_by_the_clock_of_the_database(sql_values: SQLStore) -> None:
+    await put_one(sql_values)
+    for seconds in (3600, -3600):
+        await changed(sql_values, written_at=time.time() - seconds)
+        seen = await sql_values.swap(KEY, None, ONE)
+        assert seen is not None
+        assert seen.age == pytest.approx(seconds, abs=60)
+
+
+async def test_nothing_of_a_deleted_value_is_left_in_its_row(sql_values: SQLStore) -> None:
+    await put_one(sql_values)
+    await sql_values.swap(KEY, ONE.value, Cell(b"", LATER))
+    columns = select(table.c.value, table.c.expires_at)
+    assert [tuple(row) for row in await sql_values._send(columns, {})] == [(b"", 0)]
+
+
+async def test_expired_rows_alone_are_removed_a_thousand_at_a_time(sql_values: SQLStore) -> None:
+    await put_one(sql_values)
+    expired = [
+        {"key": str(number), "value": b"one", "written_at": 1.0, "expires_at": 1.0}
+        for number in range(PURGED_AT_ONCE + 1)
+    ]
+    await sql_values._send(table.insert().values(expired), {})
+    engine = sql_values._engines.here()
+    statements: list[str] = []
+    event.listen(
+        engine.sync_engine,
+        "after_cursor_execute",
+        lambda _connection, _cursor, statement, *_: statements.append(statement),
+    )
+    assert await sql_values.purge() == PURGED_AT_ONCE + 1
+    assert len(statements) == 3, "a thousand, one and none"
+    assert await keys_of(sql_values) == {KEY}
+
+
+async def test_a_new_value_removes_expired_rows_but_not_each_new_value(
+    sql_values: SQLStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr("fastapi_oidc.session.sql.store.monotonic", lambda: now)
+    left = []
+    for seconds in (0.0, PURGE_PAUSE - 0.1, 0.1):
+        now += seconds
+        await sql_values.swap("over", b"", Cell(b"one", 1))
+        await sql_values.swap(f"{KEY}{now}", b"", ONE)
+        left.append("over" in await keys_of(sql_values))
+    assert left == [False, True, False]
+
+
+async def test_a_value_is_stored_where_expired_rows_cannot_be_removed(
+    sql_values: SQLStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "fastapi_oidc.session.sql.store._PURGE", text("SELECT * FROM no_such_table")
+    )
+    assert await sql_values.swap(KEY, b"", ONE) is None
+    assert await has_one(sql_values)
+
+
+def test_rows_are_found_by_their_end() -> None:
+    assert [[column.name for column in index.columns] for index in table.indexes] == [
+        ["expires_at"]
     ]
