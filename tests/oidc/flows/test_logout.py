@@ -354,7 +354,7 @@ async def test_a_session_that_is_over_and_a_secret_that_is_rotated_are_no_mistak
         (["openid"], False, True, ["scope"]),
         (["openid"], False, False, []),
         (["openid"], True, True, []),
-        (["openid", "offline_access"], False, True, []),
+        (["openid", "email", "offline_access"], False, True, []),
     ],
 )
 async def test_a_missing_offline_access_is_named_once(
