@@ -61,7 +61,6 @@ def report(
     endpoints = endpoints_of(app)
     require_sound_endpoints(app, endpoints, engine)
     _report_open(app, endpoints)
-    _report_late_guards(app)
     names = {*engine.needed} if is_mounted else {each.name for each in endpoints}
     for remedy in (engine.needed[name] for name in engine.needed if name not in names):
         _log.error("%s", remedy)
@@ -155,32 +154,22 @@ def _limits_tokens(dependant: Dependant) -> bool:
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
-    """Log what the guard of the application does not reach.
+    """Log what the guard of the application, or of a router, does not reach.
 
     The documentation is one of these routes. Other applications, and routes of Starlette, may call
     a guard themselves.
     """
-    if not any(refuses(each.dependency) for each in getattr(app.router, "dependencies", ())):
-        return
-    if paths := [each.path or "/" for each in endpoints if _is_open(each)]:
-        _log.warning(
-            "The guard in `dependencies` of the application does not apply to %s.\n"
-            "These answer everybody, unless they call a guard themselves: endpoints that were "
-            "added before the guard, what is mounted, and FastAPI's own pages.\n"
-            "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
-            'OIDCMiddleware of its own (see the page "Protect everything").',
-            ", ".join(paths),
-        )
-
-
-def _report_late_guards(app: Any) -> None:
-    """Log what the guard of a router does not reach, because its endpoints were added before."""
-    for router, endpoints in included_in(app):
-        late = any(refuses(each.dependency) for each in router.dependencies)
-        if late and (paths := [each.path for each in endpoints if _is_open(each)]):
+    routers = [("a router", *each) for each in included_in(app)]
+    for name, router, below in [("the application", app.router, endpoints), *routers]:
+        has_guard = any(refuses(each.dependency) for each in getattr(router, "dependencies", ()))
+        if has_guard and (paths := [each.path or "/" for each in below if _is_open(each)]):
             _log.warning(
-                "The guard in `dependencies` of a router does not apply to %s, because it was "
-                "added after them.\nPass `dependencies` to APIRouter(...) or include_router(...).",
+                "The guard in `dependencies` of %s does not apply to %s.\n"
+                "These answer everybody, unless they call a guard themselves: endpoints that were "
+                "added before the guard, what is mounted, and pages of FastAPI and Starlette.\n"
+                "Pass `dependencies` to FastAPI(...) or APIRouter(...). Give a mounted application "
+                'guards and OIDCMiddleware of its own (see the page "Protect everything").',
+                name,
                 ", ".join(paths),
             )
 

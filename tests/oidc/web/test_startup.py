@@ -103,12 +103,13 @@ async def test_what_the_guard_of_a_router_does_not_reach_is_named(
         each.get(path)(lambda: None)
     router.dependencies.append(guard := Depends(world.oidc.require_auth))
     router.get("/late")(lambda: None)
+    router.add_route("/plain", no_answer)
     sound.dependencies.append(guard)
     world.app.include_router(router, prefix="/files")
     world.app.include_router(sound, dependencies=[guard])
     await start(world.app)
     (message,) = caplog.messages
-    assert "of a router does not apply to /files/early, because it was added after" in message
+    assert "of a router does not apply to /files/early, /files/plain.\nThese answer" in message
 
 
 async def no_answer(request: Request) -> Response:
