@@ -16,7 +16,7 @@ from fastapi_oidc.testing import AuthorizationRequested, sign_in
 from fastapi_oidc.web.step_up import FRESH_SECONDS
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
-from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, World, make_world
 
 PAGE = {"sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
 AN_HOUR = 3600
@@ -140,7 +140,8 @@ async def test_a_session_that_is_too_old_at_once_gets_a_page_and_later_another_l
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         app.get("/now", dependencies=[Depends(oidc.require_recent(1))])(lambda: "now")
 
-    world, browser = await signed_in_world(mount=mount, before_session_persist=slow)
+    world = make_world(mount=mount, before_session_persist=slow)
+    browser = await world.signed_in()
     now = world.time
     now.advance(100)
     world.op.edits.put("id_token", lambda said: said | {"auth_time": int(now.now) - DEFAULT_DRIFT})
