@@ -173,9 +173,8 @@ async def test_callback_may_call_an_api_with_the_tokens_that_it_decides_about(
             assert seen[-1] == context.session.tokens.access_token
 
     store = "memory" if mode == "store" else None
-    world, browser = await signed_in_world(
-        before_session_persist=before_session_persist, session_store=store
-    )
+    world = make_world(before_session_persist=before_session_persist, session_store=store)
+    browser = await world.signed_in()
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
     assert len(seen) == 1
