@@ -119,14 +119,14 @@ async def later(value: int) -> int:
 
 def test_a_callback_may_be_written_in_any_way() -> None:
     async def results() -> list[int]:
-        callbacks: list[Any] = [
+        written: list[Any] = [
             later,
             Later(),
             partial(later),
             lambda value: later(value),
-            lambda value: value,
+            lambda a: a,
         ]
-        return [await called(callback, 4) for callback in callbacks]
+        return [await called(callback, 4) for callback in written]
 
     assert asyncio.run(results()) == [4] * 5
 

@@ -29,10 +29,8 @@ async def test_known_secrets_are_in_no_output(caplog: pytest.LogCaptureFixture) 
     await browser.get("/me")
     world.op.faults.put("token", OAuthError("invalid_grant"))
     world.time.advance(60)
-    answers = [
-        await browser.get("/me"),
-        await browser.get("/auth/callback?state=s&code=secret-code"),
-    ]
+    answers = [await browser.get("/me")]
+    answers.append(await browser.get("/auth/callback?state=s&code=secret-code"))
     browser = await world.signed_in()
     world.op.edits.put("logout_token", lambda said: said | {"nonce": "n"})
     await world.op.log_out("alice")

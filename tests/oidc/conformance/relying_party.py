@@ -155,16 +155,9 @@ def relying_party(
 ) -> RelyingParty:
     """A client that is registered so, and configured accordingly; ID tokens have `signs`."""
     network, secret = Network(), secrets.token_urlsafe(48) + ": %+é"
-    chosen = {
-        "client_id": CLIENT_ID,
-        "client_secret": secret,
-        "id_token_signing_algorithms": [signs],
-    }
-    registered = {
-        "client_id": CLIENT_ID,
-        "client_secret": secret,
-        "id_token_signed_response_alg": signs,
-    }
+    named = {"client_id": CLIENT_ID, "client_secret": secret}
+    chosen = named | {"id_token_signing_algorithms": [signs]}
+    registered = named | {"id_token_signed_response_alg": signs}
     world = make_world(
         settings=chosen | (settings or {}),
         client=registered | (client or {}),

@@ -223,10 +223,7 @@ async def test_a_mode_that_the_provider_does_not_list_is_a_fault(op: DevProvider
 @pytest.mark.parametrize(
     ("authorization", "words"),
     [
-        (
-            httpx.Response(302, headers={"Location": "/login"}),
-            "a redirect to https://op.test/login",
-        ),
+        (httpx.Response(302, headers={"Location": "/in"}), "a redirect to https://op.test/in"),
         (httpx.Response(200, text="<h1>Sign in</h1>"), "a page"),
     ],
 )

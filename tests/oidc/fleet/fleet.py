@@ -97,9 +97,8 @@ def running_fleet() -> Iterator[Fleet]:
         stack.enter_context(running(redis))
         clock_file = folder / "clock"
         clock_file.write_text("0")
-        client = DevClient(
-            client_id="app", client_secret=secrets.token_urlsafe(32), any_local_uri=True
-        )
+        secret = secrets.token_urlsafe(32)
+        client = DevClient(client_id="app", client_secret=secret, any_local_uri=True)
         op = DevProvider(
             users=[DevUser("alice"), DevUser("bob"), DevUser("carol"), DevUser("dave")],
             clients=[client],

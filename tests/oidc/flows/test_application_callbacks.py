@@ -134,10 +134,7 @@ def replaced(**members: Any) -> Callable[[Session], object]:
         (replaced(created_at=1), "created_at"),
         (replaced(refreshed_at=1), "refreshed_at"),
         (replaced(generation=7), "generation"),
-        (
-            replaced(expires_at=2_000_000_000),
-            "expires_at to a later time, which only session_lifetime can",
-        ),
+        (replaced(expires_at=2_000_000_000), "to a later time, which only session_lifetime can"),
         (replaced(expires_at=1_800_000_060.5), "expires_at to what is no whole number of seconds"),
         (replaced(sub="bob", generation=1), "sub, generation"),
         (lambda session: session.identity, "must return an OIDCSession or None"),

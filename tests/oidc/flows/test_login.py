@@ -60,9 +60,8 @@ async def test_request_has_pkce_state_and_nonce() -> None:
 async def test_request_has_what_settings_and_options_add() -> None:
     extra = {"ui_locales": "de", "acr_values": "1"}
     world = make_world(settings={"extra_params": extra, "max_age": 600, "scope": ["email"]})
-    options = LoginOptions(
-        prompt="login", login_hint="alice", max_age=0, extra_params={"acr_values": "2"}
-    )
+    more = {"acr_values": "2"}
+    options = LoginOptions(prompt="login", login_hint="alice", max_age=0, extra_params=more)
     parameters = await sent(world, options)
     expected = {"prompt": "login", "login_hint": "alice", "max_age": "0", "scope": "openid email"}
     assert parameters.items() >= (expected | {"ui_locales": "de", "acr_values": "2"}).items()
@@ -218,10 +217,8 @@ async def test_session_of_another_client_or_provider_is_none_here(changed: str) 
 async def test_tokens_of_another_provider_are_not_sent_to_this_one(mode: str) -> None:
     """The settings named another provider when the browser's session began."""
     time = Time()
-    options: dict[str, Any] = {
-        "time": time,
-        "settings": {"cookie_secret": secrets.token_urlsafe(32)},
-    }
+    settings = {"cookie_secret": secrets.token_urlsafe(32)}
+    options: dict[str, Any] = {"time": time, "settings": settings}
     stores = shared_stores(mode, time)
     former = make_world(provider={"issuer": "https://former.test"}, **options, **stores)
     world = make_world(**options, **stores)

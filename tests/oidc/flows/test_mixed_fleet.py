@@ -148,9 +148,8 @@ async def rolled_out(browser: httpx.AsyncClient, before: World, after: World) ->
     for one, other in ((after, before), (before, after)):
         known += 1
         before.time.advance(AFTER_EXPIRY)
-        assert [await generation(same_browser(browser, each)) for each in (one, other)] == [
-            known
-        ] * 2
+        for each in (one, other):
+            assert await generation(same_browser(browser, each)) == known
         bob = one.browser()
         url = await callback_url(bob, user="bob")
         assert await returned(same_browser(bob, other), url) == "/me"

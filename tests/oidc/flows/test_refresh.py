@@ -48,10 +48,9 @@ EIGHT_HOURS = 8 * 3600
 async def test_access_token_is_refreshed_from_the_margin_on(
     lifetime: int, margin: int, steps: list[tuple[int, int | None]]
 ) -> None:
-    settings = {"refresh_margin": margin}
-    world, browser = await signed_in_world(
-        settings=settings, lifetimes=Lifetimes(access_token=lifetime)
-    )
+    lifetimes = Lifetimes(access_token=lifetime)
+    options = {"settings": {"refresh_margin": margin}, "lifetimes": lifetimes}
+    world, browser = await signed_in_world(**options)
     for seconds, expected in steps:
         world.time.advance(seconds)
         assert await generation(browser) == expected

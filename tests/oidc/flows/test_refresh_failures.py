@@ -241,10 +241,8 @@ async def test_session_that_has_outgrown_its_cookie_takes_the_new_tokens_alone()
     browser = await watched.world.signed_in()
     before = watched.sessions[-1]
     nonce = before.nonce
-    long = secrets.token_hex(3000)
-    watched.world.op.edits.put(
-        "id_token", lambda said: said | MEMBERS | {"nonce": nonce, "note": long}
-    )
+    more = MEMBERS | {"nonce": nonce, "note": secrets.token_hex(3000)}
+    watched.world.op.edits.put("id_token", lambda said: said | more)
     after = await refreshed(watched, browser)
     assert (after.generation, after.claims, after.identity) == (1, before.claims, before.identity)
     assert after.tokens.id_token == before.tokens.id_token

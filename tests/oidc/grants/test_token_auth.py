@@ -53,10 +53,8 @@ def client_of(library: Any, api: Api, auth: Any) -> Any:
         headers = dict(response.headers)
         return library.Response(response.status_code, headers=headers, content=response.content)
 
-    transport = library.MockTransport(answered)
-    return library.AsyncClient(
-        auth=auth, transport=transport, base_url=API_URL, follow_redirects=True
-    )
+    options = {"base_url": API_URL, "follow_redirects": True}
+    return library.AsyncClient(auth=auth, transport=library.MockTransport(answered), **options)
 
 
 async def refused(world: World, api: Api, grant: Grant) -> str:

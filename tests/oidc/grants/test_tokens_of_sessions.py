@@ -27,7 +27,7 @@ from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, generation, others_have_run, two_processes
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
-from tests.oidc.grants.test_downstream_apis import CALENDAR, GRANT_TYPES, described
+from tests.oidc.grants.test_downstream_apis import CALENDAR, GRANT_TYPES, MAIL, described
 from tests.oidc.interleaving import Held, another_process, begun, same_browser
 from tests.oidc.resource_server.api_world import AUDIENCE, APIWorld, make_api_world
 from tests.oidc.world import Time, World, make_world
@@ -316,10 +316,7 @@ async def token_in(world: APIWorld) -> AccessToken:
 
 @pytest.mark.parametrize(
     ("target", "grant_type", "audience"),
-    [
-        ({"resource": CALENDAR}, EXCHANGE, CALENDAR),
-        ({"scope": "mail:read"}, ON_BEHALF_OF, "https://mail.test"),
-    ],
+    [({"resource": CALENDAR}, EXCHANGE, CALENDAR), ({"scope": "mail:read"}, ON_BEHALF_OF, MAIL)],
 )
 async def test_a_callers_token_is_exchanged_once(
     target: dict[str, Any], grant_type: str, audience: str

@@ -101,7 +101,7 @@ BROKEN: Rules = {
     Code.ACCESS_TOKEN_EXPIRY: changes("exp", ABSENT, "never"),
     Code.ACCESS_TOKEN_EXPIRED: changes("exp", NOW - 30),
     Code.ACCESS_TOKEN_ISSUED_AT: [
-        *changes("iat", NOW + 31, "today"),
+        *changes("iat", NOW + 31, "now"),
         *changes("nbf", NOW + 31, True),
     ],
     Code.ACCESS_TOKEN_SCOPE_MALFORMED: [
@@ -192,14 +192,9 @@ def test_the_client_may_be_azp() -> None:
 
 def test_each_provider_has_claims_of_its_own() -> None:
     entra = replace(EXPECTED, client_claim="appid", scope_claim="scp", roles_claim=("groups",))
-    token = accept(
-        {"appid": "entra-client", "scp": "Machines.Read", "groups": ["g1"]}, expected=entra
-    )
-    assert (token.client_id, token.scope, token.roles) == (
-        "entra-client",
-        ("Machines.Read",),
-        ("g1",),
-    )
+    token = accept({"appid": "entra", "scp": "Machines.Read", "groups": ["g1"]}, expected=entra)
+    assert (token.client_id, token.scope) == ("entra", ("Machines.Read",))
+    assert token.roles == ("g1",)
     with refused(Code.ACCESS_TOKEN_CLIENT, ProtocolViolation):
         accept({}, expected=entra)
     with refused(Code.ACCESS_TOKEN_KIND, ProtocolViolation):
@@ -208,8 +203,8 @@ def test_each_provider_has_claims_of_its_own() -> None:
 
 def test_a_scope_may_be_a_list() -> None:
     okta = replace(EXPECTED, scope_claim="scp")
-    assert accept({"scp": ["machines:read", "openid"]}, expected=okta).scope == (
-        "machines:read",
+    assert accept({"scp": ["notes:read", "openid"]}, expected=okta).scope == (
+        "notes:read",
         "openid",
     )
 
@@ -281,10 +276,7 @@ def test_an_authentication_is_enough_or_not(step_up: StepUp) -> None:
     ("step_up", "challenge"),
     [
         (recent(5), 'Bearer error="insufficient_user_authentication", max_age="5"'),
-        (
-            of_class(("mfa", "hwk")),
-            'Bearer error="insufficient_user_authentication", acr_values="mfa hwk"',
-        ),
+        (of_class(("a", "b")), 'Bearer error="insufficient_user_authentication", acr_values="a b"'),
     ],
 )
 def test_a_challenge_names_what_is_required(step_up: StepUp, challenge: str) -> None:

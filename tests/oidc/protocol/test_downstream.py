@@ -66,9 +66,7 @@ def test_every_absolute_uri_is_a_resource(resource: str) -> None:
     assert Target(resource=resource).parameters() == {"resource": resource}
 
 
-@pytest.mark.parametrize(
-    "options", [{"grant": "implicit", "scope": "a"}, {"grant": "on_behalf_of"}]
-)
+@pytest.mark.parametrize("options", [{"grant": "token", "scope": "a"}, {"grant": "on_behalf_of"}])
 def test_an_api_has_a_known_grant_and_a_target(options: dict[str, Any]) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         DownstreamAPI(**options)
@@ -190,10 +188,8 @@ def test_a_refusal_of_the_token_is_found(challenge: str) -> None:
 
 
 def test_a_longer_challenge_is_not_read() -> None:
-    refusal, padding = (
-        'Bearer error="invalid_token"',
-        MAX_LENGTH - len('Bearer error="invalid_token"'),
-    )
+    refusal = 'Bearer error="invalid_token"'
+    padding = MAX_LENGTH - len(refusal)
     assert refuses([refusal + " " * padding], "invalid_token")
     assert not refuses([refusal + " " * (padding + 1)], "invalid_token")
 

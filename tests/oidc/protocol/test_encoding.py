@@ -173,9 +173,7 @@ def test_the_header_is_bounded_too() -> None:
         CompactJWS.parse(token(header(4097)))
 
 
-@pytest.mark.parametrize(
-    "payload", [b"", b"text", b"[]", b"null", b'"sub"', b"\xff", b'{"exp": NaN}']
-)
+@pytest.mark.parametrize("payload", [b"", b"a", b"[]", b"null", b'"a"', b"\xff", b'{"exp": NaN}'])
 def test_claims_are_a_json_object(payload: bytes) -> None:
     with refused(Code.JWS_CLAIMS_MALFORMED, ProtocolViolation):
         CompactJWS.parse(token(claims=payload)).claims()

@@ -377,9 +377,7 @@ def test_json_media_types_are_read_also_after_a_byte_order_mark(media_type: str)
     assert answer(b'\xef\xbb\xbf{"a": 1}', media_type=media_type).document() == {"a": 1}
 
 
-@pytest.mark.parametrize(
-    "media_type", ["", "text/html", "text/json", "text/plain", "application/jsonp"]
-)
+@pytest.mark.parametrize("media_type", ["", "text/html", "text/json", "a/b", "application/jsonp"])
 def test_other_media_types_are_not_json(media_type: str) -> None:
     with refused(Code.PROVIDER_ANSWER_MALFORMED, ProviderError):
         answer(media_type=media_type).document()

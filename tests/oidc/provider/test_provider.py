@@ -215,13 +215,8 @@ async def account_of(op: OP, call: str) -> str:
     return f"{caught.value} {caught.value.message}"
 
 
-PATHS = {
-    "code": "/token",
-    "exchange": "/token",
-    "refresh": "/token",
-    "revoke": "/revoke",
-    "userinfo": "/userinfo",
-}
+PATHS = dict.fromkeys(("code", "exchange", "refresh"), "/token")
+PATHS |= {"revoke": "/revoke", "userinfo": "/userinfo"}
 
 
 async def test_an_issuer_at_which_there_is_nothing_is_the_setting_to_look_at(op: OP) -> None:

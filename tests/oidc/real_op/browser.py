@@ -53,10 +53,8 @@ class Browser:
 
     def logout(self, rp: RelyingParty) -> httpx.Response:
         """Signs out at the app and at the provider; the page at the end."""
-        headers = {"Origin": rp.origin}
-        return self.finish(
-            self.http.build_request("POST", f"{rp.origin}/auth/logout", headers=headers)
-        )
+        url, headers = f"{rp.origin}/auth/logout", {"Origin": rp.origin}
+        return self.finish(self.http.build_request("POST", url, headers=headers))
 
     def me(self, rp: RelyingParty) -> httpx.Response:
         """What the app says about its user, asked as a script would ask."""

@@ -24,11 +24,8 @@ from tests.oidc.real_op.real_provider import RealProvider
 from tests.oidc.real_op.relying_party import SECRET, RelyingParty, relying_party
 
 ORIGIN = "https://app.test"
-PROGRAM: dict[str, object] = {
-    "redirect_uris": [],
-    "response_types": [],
-    "grant_types": ["client_credentials"],
-}
+PROGRAM: dict[str, object] = {"redirect_uris": [], "response_types": []}
+PROGRAM["grant_types"] = ["client_credentials"]
 
 
 @dataclass
@@ -45,11 +42,8 @@ class Program:
         return httpx.post(url, data=form, auth=client, headers=headers).raise_for_status()
 
     def token(self, *, bound: bool = False) -> str:
-        form = {
-            "grant_type": "client_credentials",
-            "resource": self.audience,
-            "scope": "machines:read",
-        }
+        form = {"grant_type": "client_credentials", "scope": "machines:read"}
+        form["resource"] = self.audience
         url = f"{self.rp.oidc.settings.issuer}/token"
         headers = {"DPoP": self.key.proof("POST", url, int(time.time()))} if bound else {}
         return str(self._posted("/token", form, **headers).json()["access_token"])
@@ -84,10 +78,8 @@ def program(request: pytest.FixtureRequest, provider: RealProvider) -> Iterator[
 
 def test_a_token_gets_in(program: Program) -> None:
     answer = program.get(f"Bearer {program.token()}")
-    assert answer.json() == {
-        "client_id": program.rp.oidc.settings.client_id,
-        "scope": ["machines:read"],
-    }
+    client_id = program.rp.oidc.settings.client_id
+    assert answer.json() == {"client_id": client_id, "scope": ["machines:read"]}
 
 
 def test_a_bound_token_gets_in_with_its_proof_alone(program: Program) -> None:

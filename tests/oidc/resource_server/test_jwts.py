@@ -44,10 +44,9 @@ async def code_of(world: APIWorld, token: str) -> str:
     """The code of a 401 response whose challenge is that of RFC 6750 3.1."""
     answer = await world.get(token)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith(
-        'Bearer realm="oidc", error="invalid_token"'
-    )
-    assert token not in answer.text + answer.headers["www-authenticate"]
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="oidc", error="invalid_token"')
+    assert token not in answer.text + challenge
     return str(answer.json()["code"])
 
 
@@ -63,9 +62,8 @@ async def test_the_challenge_names_the_scope_and_the_metadata() -> None:
 
 
 async def test_a_token_that_the_client_secret_signs_is_refused_whatever_logins_use() -> None:
-    world = make_api_world(
-        settings={"id_token_signing_algorithms": ["HS256"]}, algorithms=["RS256"]
-    )
+    settings = {"id_token_signing_algorithms": ["HS256"]}
+    world = make_api_world(settings=settings, algorithms=["RS256"])
     secret = revealed(world.world.oidc.settings.client_secret) or ""
     claims = {"iss": world.world.op.issuer, "aud": AUDIENCE, "exp": world.now + 60}
     signed = Signer.of_secret(secret, "HS256").sign(claims, typ="at+jwt")
@@ -233,11 +231,8 @@ async def test_there_is_one_proof() -> None:
     answer = await mine.world.get(mine.token, scheme="DPoP")
     challenged(answer, Code.DPOP_MALFORMED)
     async with mine.world.world.browser() as program:
-        headers = [
-            ("Authorization", f"DPoP {mine.token}"),
-            ("DPoP", mine.proof()),
-            ("DPoP", mine.proof()),
-        ]
+        proofs = [("DPoP", mine.proof()), ("DPoP", mine.proof())]
+        headers = [("Authorization", f"DPoP {mine.token}"), *proofs]
         challenged(await program.get("/machines", headers=headers), Code.DPOP_MALFORMED)
 
 

@@ -89,9 +89,8 @@ def test_a_websocket_takes_a_token() -> None:
     world = make()
     token = asyncio.run(world.token())
     client = TestClient(world.world.app, base_url="https://app.test")
-    with client.websocket_connect(
-        "/events", headers={"Authorization": f"Bearer {token}"}
-    ) as socket:
+    headers = {"Authorization": f"Bearer {token}"}
+    with client.websocket_connect("/events", headers=headers) as socket:
         assert socket.receive_text() == "program"
     with (
         pytest.raises(WebSocketDisconnect) as refused,

@@ -62,7 +62,7 @@ async def test_a_token_beside_a_session_is_judged_alone_and_gets_no_cookie() -> 
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer dead", "bearer dead", "DPoP dead", "Bearer", "Bearer a b"]
+    "header", ["Bearer no", "bearer dead", "DPoP dead", "Bearer", "Bearer a b"]
 )
 async def test_a_bad_token_never_falls_back_to_the_session(header: str) -> None:
     browser = await make_api_world().world.signed_in()
@@ -134,10 +134,8 @@ class Overridden:
 
 
 def fake_token(*scope: str) -> AccessToken:
-    claims = {"sub": "tester"}
-    return AccessToken(
-        "https://op.test", "tester", ("api",), "tests", scope, (), 0, claims, "value"
-    )
+    whose = ("https://op.test", "tester", ("api",), "tests")
+    return AccessToken(*whose, scope, (), 0, {"sub": "tester"}, "value")
 
 
 async def test_an_override_of_require_auth_reaches_require_user() -> None:

@@ -296,10 +296,7 @@ class Wrong(Dictionary):
     ("wrong", "said"),
     [
         ("{}", "SessionStore.get returned str, not SealedSession or None"),
-        (
-            KeyError,
-            f"the store raised KeyError in get, line .* of {re.escape(__file__)}: get returns None",
-        ),
+        (KeyError, f"raised KeyError in get, line .* of {re.escape(__file__)}: get returns None"),
     ],
 )
 async def test_a_method_that_does_something_else_is_named(wrong: object, said: str) -> None:

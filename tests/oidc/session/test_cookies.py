@@ -122,10 +122,8 @@ def test_a_transaction_under_the_name_of_another_is_not_found() -> None:
 
 
 def test_a_login_is_kept_for_requests_of_this_site_unless_the_provider_posts() -> None:
-    ordinary, posted = (
-        TransactionCookies(PENDING, NAMES),
-        TransactionCookies(PENDING, NAMES, same_site="none"),
-    )
+    ordinary = TransactionCookies(PENDING, NAMES)
+    posted = TransactionCookies(PENDING, NAMES, same_site="none")
     assert [change.same_site for change in ordinary.ended("one", {})] == ["lax"]
     assert [change.same_site for change in posted.ended("one", {})] == ["none"]
     plain = TransactionCookies(PENDING, CookieNames("oidc", secure=False))

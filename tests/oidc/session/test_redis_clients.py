@@ -197,9 +197,7 @@ UNREACHED = [
 
 
 @pytest.mark.parametrize("error", [*UNREACHED, ValueError("of ours")], ids=repr)
-@pytest.mark.parametrize(
-    ("long", "is_long"), [(0, True), (60, False)], ids=["after a wait", "at once"]
-)
+@pytest.mark.parametrize(("long", "is_long"), [(0, True), (60, False)], ids=["waits", "at once"])
 async def test_what_is_waited_for_in_vain_is_silence_and_what_fails_at_once_is_not(
     redis: Redis, error: Exception, long: int, is_long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

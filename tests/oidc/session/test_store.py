@@ -214,9 +214,7 @@ def test_what_is_none_is_refused_by_the_name_of_its_option(given: object) -> Non
     "url", ["redis+ring://app:hunter2@db", "postgresql://app:hunter2@db", "sqlite:///hunter2"]
 )
 def test_a_url_that_its_extra_does_not_take_is_refused_and_not_repeated(url: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"URL is (redis|postgresql\+asyncpg)://"
-    ) as caught:
+    with pytest.raises(ConfigurationError, match=r"is (redis|postgresql\+asyncpg)://") as caught:
         store_of(url, CLOCK)
     assert "hunter2" not in str(caught.value)
 

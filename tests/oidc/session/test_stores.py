@@ -423,14 +423,11 @@ async def test_a_new_value_removes_expired_rows_but_not_each_new_value(
 async def test_a_value_is_stored_where_expired_rows_cannot_be_removed(
     sql_values: SQLStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "fastapi_oidc.session.sql.store._PURGE", text("SELECT * FROM no_such_table")
-    )
+    monkeypatch.setattr("fastapi_oidc.session.sql.store._PURGE", text("SELECT * FROM no_table"))
     assert await sql_values.swap(KEY, b"", ONE) is None
     assert await has_one(sql_values)
 
 
 def test_rows_are_found_by_their_end() -> None:
-    assert [[column.name for column in index.columns] for index in table.indexes] == [
-        ["expires_at"]
-    ]
+    (index,) = table.indexes
+    assert [column.name for column in index.columns] == ["expires_at"]

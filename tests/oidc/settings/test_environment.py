@@ -243,9 +243,8 @@ def test_a_file_that_is_not_there_is_named_as_it_was_written(
     assert caught.value.code is Code.CONFIGURATION_KEY_UNUSABLE
     assert caught.value.faults == (f"{option}: {option} cannot be used: No such file or directory",)
     monkeypatch.setenv(f"OIDC_{option.upper()}", missing)
-    with pytest.raises(
-        ConfigurationError, match=f"OIDC_{option.upper()}: .* cannot be used: No such"
-    ):
+    said = f"OIDC_{option.upper()}: .* cannot be used: No such"
+    with pytest.raises(ConfigurationError, match=said):
         settings()
 
 

@@ -192,11 +192,8 @@ async def ended_page(rp: BareClient, **changes: str) -> tuple[str, str, str]:
     """The page, its policy, and the `sid` that has ended."""
     id_token = (await rp.tokens())["id_token"]
     answer = await rp.http.get("/end-session", params={"id_token_hint": id_token, **changes})
-    return (
-        answer.text,
-        answer.headers["content-security-policy"],
-        str(jwt_parts(id_token)[1]["sid"]),
-    )
+    sid = str(jwt_parts(id_token)[1]["sid"])
+    return answer.text, answer.headers["content-security-policy"], sid
 
 
 async def test_a_frame_names_issuer_and_session() -> None:

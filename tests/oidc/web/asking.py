@@ -39,9 +39,9 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     @app.get("/forbidden", dependencies=[Depends(oidc.require(lambda _identity: False))])
     async def forbidden() -> None: ...
 
-    @app.api_route(
-        "/strong", methods=["GET", "POST"], dependencies=[Depends(oidc.require_acr("mfa"))]
-    )
+    guards = [Depends(oidc.require_acr("mfa"))]
+
+    @app.api_route("/strong", methods=["GET", "POST"], dependencies=guards)
     async def strong() -> None: ...
 
     @app.post("/change", dependencies=[Depends(oidc.require_csrf)])

@@ -139,10 +139,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     **page_and_json("`require_auth` 503", lambda headers: [to_be_refreshed("GET", "/me", headers)]),
     **page_and_json(
         "`require`, `require_csrf` 403",
-        lambda headers: [
-            signed_in("GET", "/forbidden", headers),
-            signed_in("POST", "/change", headers),
-        ],
+        lambda sent: [signed_in("GET", "/forbidden", sent), signed_in("POST", "/change", sent)],
     ),
     "`require_recent`, `require_acr` 302 to the login": [signed_in("GET", "/strong", PAGE)],
     "`require_recent`, `require_acr` 401 page": [signed_in("POST", "/strong", PAGE)],

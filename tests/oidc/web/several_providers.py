@@ -35,9 +35,8 @@ class SeveralProviders:
         self, name: str, user: str, routes: str, *, logged_out: str = "", **settings: Any
     ) -> OIDCSettings:
         """Settings for a new provider that knows `user`; `routes` is the URL of their routes."""
-        client = client_at(
-            routes=routes, post_logout_redirect_uris=[logged_out or f"{routes}/logged-out"]
-        )
+        ends = [logged_out or f"{routes}/logged-out"]
+        client = client_at(routes=routes, post_logout_redirect_uris=ends)
         self.ops[name] = op = DevProvider(
             users=[DevUser(user)],
             clients=[client],

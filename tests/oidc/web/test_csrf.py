@@ -77,9 +77,8 @@ async def test_a_token_is_accepted_in_the_header_and_in_a_form(kind: str, is_rig
     token = (await browser.get("/token")).json() if is_right else "another"
     for path in ("/rename", "/raw"):
         if kind == "header":
-            response = await browser.post(
-                path, data={"name": "new"}, headers={"x-csrf-token": token}
-            )
+            headers = {"x-csrf-token": token}
+            response = await browser.post(path, data={"name": "new"}, headers=headers)
         elif kind == "urlencoded form":
             response = await browser.post(path, data={"name": "new", "csrf_token": token})
         else:

@@ -146,9 +146,8 @@ async def test_each_tenant_signs_in_at_its_own_provider(lookup: Lookup, prefix: 
 async def test_a_form_chooses_the_tenant() -> None:
     world = tenants_of(by_cookie)
     async with world.browser() as browser:
-        answer = await browser.post(
-            "https://app.test/choose", data={"tenant": "globex"}, headers=PAGE
-        )
+        url = "https://app.test/choose"
+        answer = await browser.post(url, data={"tenant": "globex"}, headers=PAGE)
         page = await sign_in(browser, str(answer.history[-1].url), user="carol")
         page = await browser.get("https://app.test/page")
         assert page.json() == ["carol", "globex"]

@@ -65,10 +65,8 @@ CALLS: dict[str, Callable[[OIDC[Any, Any], Request | WebSocket], Any]] = {
     "require_recent": lambda oidc, request: oidc.require_recent(300)(request),
     "oidc.get_session": lambda oidc, request: oidc.get_session(request),
     "oidc.is_still_signed_in": lambda oidc, request: oidc.is_still_signed_in(request),
-    "api.access_token": lambda oidc, request: oidc.registrations.engine.apis[0].access_token(
-        request
-    ),
-    "api.caller": lambda oidc, request: oidc.registrations.engine.apis[0].caller(request),
+    "api.access_token": lambda oidc, sent: oidc.registrations.engine.apis[0].access_token(sent),
+    "api.caller": lambda oidc, sent: oidc.registrations.engine.apis[0].caller(sent),
 }
 
 

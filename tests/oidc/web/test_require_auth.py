@@ -55,10 +55,8 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 async def test_a_page_is_sent_to_sign_in_and_a_script_is_told(
     method: str, headers: dict[str, str], status: int
 ) -> None:
-    world = make_world(mount=mount)
-    answer = await world.browser().request(
-        method, "/page?a=%20b", headers=headers, follow_redirects=False
-    )
+    browser, path = make_world(mount=mount).browser(), "/page?a=%20b"
+    answer = await browser.request(method, path, headers=headers, follow_redirects=False)
     assert answer.status_code == status
     if status == 302:
         assert answer.headers["location"] == "/auth/login?return_to=%2Fpage%3Fa%3D%2520b"

@@ -104,10 +104,7 @@ def with_a_scope_of_another_api(oidc: OIDC[Any, Any]) -> Any:
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
-        (
-            lambda oidc: Security(oidc.require_auth, scopes=["admin"]),
-            "nothing checks the scopes of",
-        ),
+        (lambda oidc: Security(oidc.require_auth, scopes=["admin"]), "nothing checks the scopes"),
         (lambda oidc: Depends(oidc.login), "Depends.oidc.login. guards nothing"),
         (lambda _: Depends(StandardIdentity), "the identity would be read from the request"),
         (lambda oidc: Depends(oidc.optional_user), "Depends.optional_user. .* refuses nobody"),
@@ -292,10 +289,7 @@ NEXT: Any = {"next": "/"}
     ("call", "told"),
     [
         (lambda o: o.auth(SECRET), r"session of oidc.auth\(session\) must be .* or Grant, not str"),
-        (
-            lambda o: o.grant(SESSION),
-            "session_id of oidc.grant must be str or .*, not OIDCSession$",
-        ),
+        (lambda o: o.grant(SESSION), "session_id of oidc.grant must be str or .*, not OIDCSessio"),
         (lambda o: o.csrf_token(SECRET), "session of oidc.csrf_token must be OIDCSession, not str"),
         (lambda o: o.check_csrf_token(SECRET, SECRET), "session of .* must be OIDCSession, not st"),
         (lambda o: o.check_csrf_token(SESSION, 1), "token of .* must be str or None, not int"),
@@ -312,10 +306,7 @@ NEXT: Any = {"next": "/"}
         (lambda o: MAKE(o.settings, http={}), "http of OIDC must be HTTPOptions or None, not dict"),
         (lambda o: MAKE(o.settings, on_event=SECRET), "on_event of OIDC is a function, not str"),
         (lambda o: o.api("api", dpop_required=SECRET), "dpop_required of .* must be bool, not str"),
-        (
-            lambda o: o.api("api", accept_plain_jwt="false"),
-            "accept_plain_jwt of oidc.api must be bool, not str",
-        ),
+        (lambda o: o.api("api", accept_plain_jwt="false"), "plain_jwt of .* must be bool, not str"),
         (lambda o: o.api("api", resolve_identity=SECRET), "of oidc.api is a function, not str"),
         (lambda o: LogoutOptions(local=NO), r"local\n  Input should be a valid boolean"),
         (lambda o: LoginOptions(max_age=NO), r"max_age\n  Input should be a valid integer"),

@@ -327,16 +327,8 @@ async def test_only_own_urls_are_returned_to(caplog: pytest.LogCaptureFixture) -
         ("return_to=/me&utm_source=mail", "localhost:8000", ""),
         ("return_to=/me&next=/me", "127.0.0.1", ""),
         ("return_to=https://localhost/me", "localhost", ""),
-        (
-            "redirect_uri=/me",
-            "localhost",
-            "a login: does not read 'redirect_uri', but return_to, p",
-        ),
-        (
-            "return_to=//pages.test",
-            "localhost",
-            "return_to: nobody returns to '//pages.test': only",
-        ),
+        ("redirect_uri=/me", "localhost", "a login: does not read 'redirect_uri', but return_to,"),
+        ("return_to=//pages.test", "localhost", "return_to: nobody returns to '//pages.test'"),
         (
             "return_to=me",
             "localhost",

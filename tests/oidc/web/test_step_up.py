@@ -173,9 +173,8 @@ async def test_the_same_sub_of_another_tenant_is_another_user() -> None:
     tenants = [secrets.token_hex(4) + "-0000-4000-8000-" + secrets.token_hex(6) for _ in "ab"]
     issuer = "https://op.test/common/v2.0"
     users = [DevUser("alice", tenant=tenants[0]), DevUser("bob", tenant=tenants[1])]
-    world = world_of(
-        settings={"allowed_tenants": tenants}, provider={"issuer": issuer, "users": users}
-    )
+    provider = {"issuer": issuer, "users": users}
+    world = world_of(settings={"allowed_tenants": tenants}, provider=provider)
     browser = await world.signed_in("alice")
     world.time.advance(AN_HOUR)
     page = await posted(browser)
