@@ -119,14 +119,8 @@ async def later(value: int) -> int:
 
 def test_a_callback_may_be_written_in_any_way() -> None:
     async def results() -> list[int]:
-        written: list[Any] = [
-            later,
-            Later(),
-            partial(later),
-            lambda value: later(value),
-            lambda a: a,
-        ]
-        return [await called(callback, 4) for callback in written]
+        forms: list[Any] = [later, Later(), partial(later), lambda value: later(value), lambda a: a]
+        return [await called(callback, 4) for callback in forms]
 
     assert asyncio.run(results()) == [4] * 5
 

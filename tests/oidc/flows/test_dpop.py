@@ -34,13 +34,10 @@ from tests.oidc.interleaving import Gate, Held, begun
 from tests.oidc.testing.bare_client import jwt_parts
 from tests.oidc.world import World, make_world
 
+_BOUND = {"dpop_bound_access_tokens": True}
 BOUND: dict[str, Any] = {
     "settings": {"client_secret": None, "dpop": True},
-    "client": {
-        "client_secret": None,
-        "access_token_format": "jwt",
-        "dpop_bound_access_tokens": True,
-    },
+    "client": {"client_secret": None, "access_token_format": "jwt"} | _BOUND,
 }
 
 

@@ -41,12 +41,8 @@ def apis(kind: GrantKind) -> list[DownstreamAPI]:
     ]
 
 
-RESOURCES = {
-    "resources": [
-        DevResource(CALENDAR, scope=["events:read"]),
-        DevResource(MAIL, scope=["mail:read", "mail:send"]),
-    ]
-}
+_MAIL = DevResource(MAIL, scope=["mail:read", "mail:send"])
+RESOURCES = {"resources": [DevResource(CALENDAR, scope=["events:read"]), _MAIL]}
 SETTINGS = {"scope": ["openid", "offline_access", "events:read", "mail:read", "mail:send"]}
 
 

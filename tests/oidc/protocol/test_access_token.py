@@ -100,10 +100,7 @@ BROKEN: Rules = {
     Code.ACCESS_TOKEN_CLIENT: changes("client_id", ABSENT, "", ["program"]),
     Code.ACCESS_TOKEN_EXPIRY: changes("exp", ABSENT, "never"),
     Code.ACCESS_TOKEN_EXPIRED: changes("exp", NOW - 30),
-    Code.ACCESS_TOKEN_ISSUED_AT: [
-        *changes("iat", NOW + 31, "now"),
-        *changes("nbf", NOW + 31, True),
-    ],
+    Code.ACCESS_TOKEN_ISSUED_AT: [*changes("iat", NOW + 31, "no"), *changes("nbf", NOW + 31, True)],
     Code.ACCESS_TOKEN_SCOPE_MALFORMED: [
         *changes("scope", 1, ["machines:read", 1]),
         *changes("roles", {"operator": True}),
@@ -203,10 +200,7 @@ def test_each_provider_has_claims_of_its_own() -> None:
 
 def test_a_scope_may_be_a_list() -> None:
     okta = replace(EXPECTED, scope_claim="scp")
-    assert accept({"scp": ["notes:read", "openid"]}, expected=okta).scope == (
-        "notes:read",
-        "openid",
-    )
+    assert accept({"scp": ["a:read", "openid"]}, expected=okta).scope == ("a:read", "openid")
 
 
 @pytest.mark.parametrize("realm", [{"roles": ["admin"]}, {}, "admin", None])

@@ -187,10 +187,8 @@ async def test_the_certified_provider_has_no_fault(rp: RelyingParty) -> None:
     findings = await found(rp.oidc.settings)
     assert [finding for finding in findings if finding.verdict is Verdict.FAULT] == []
     topics = {finding.topic for finding in findings if finding.verdict is Verdict.OK}
-    assert {
-        *("discovery", "issuer", "clock", "PKCE", "algorithms"),
-        *("keys", "client", "redirect URI"),
-    } <= topics
+    assert topics >= {*("discovery", "issuer", "clock", "PKCE", "algorithms", "keys", "client")}
+    assert "redirect URI" in topics
 
 
 @pytest.mark.parametrize(

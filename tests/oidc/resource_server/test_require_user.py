@@ -61,9 +61,7 @@ async def test_a_token_beside_a_session_is_judged_alone_and_gets_no_cookie() -> 
     assert "set-cookie" in refreshed.headers
 
 
-@pytest.mark.parametrize(
-    "header", ["Bearer no", "bearer dead", "DPoP dead", "Bearer", "Bearer a b"]
-)
+@pytest.mark.parametrize("header", ["Bearer a", "bearer a", "DPoP dead", "Bearer", "Bearer a b"])
 async def test_a_bad_token_never_falls_back_to_the_session(header: str) -> None:
     browser = await make_api_world().world.signed_in()
     answer = await ask(browser, Authorization=header)

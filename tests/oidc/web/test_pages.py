@@ -74,17 +74,15 @@ async def test_a_link_to_the_sign_out_gets_a_page_that_signs_nobody_out() -> Non
     assert (await browser.get("/me")).status_code == 200
 
 
+UNREACHABLE = "/raise/provider.unreachable"
+
+
 @pytest.mark.parametrize(
     ("code", "method", "actions", "links"),
     [
         (Code.SESSION_REQUIRED, "POST", "Sign in", ["/auth/login"]),
         (Code.ID_TOKEN_NONCE, "GET", "Sign in again", ["/auth/login"]),
-        (
-            Code.PROVIDER_UNREACHABLE,
-            "GET",
-            "Try again Sign in again",
-            ["/raise/provider.unreachable", "/auth/login"],
-        ),
+        (Code.PROVIDER_UNREACHABLE, "GET", "Try again Sign in again", [UNREACHABLE, "/auth/login"]),
         (Code.SESSION_STORE_UNAVAILABLE, "POST", "Sign in again", ["/auth/login"]),
         (Code.SESSION_FORBIDDEN, "GET", "Go to the start page", ["/"]),
         (Code.CONFIGURATION_INVALID, "GET", "Go to the start page", ["/"]),

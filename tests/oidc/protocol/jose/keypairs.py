@@ -29,9 +29,7 @@ Sign: TypeAlias = Callable[[bytes], bytes]
 PrivateKey: TypeAlias = RSAPrivateKey | ec.EllipticCurvePrivateKey | Ed25519PrivateKey
 
 _HASHES: Mapping[str, hashes.HashAlgorithm] = {
-    "256": hashes.SHA256(),
-    "384": hashes.SHA384(),
-    "512": hashes.SHA512(),
+    size: getattr(hashes, f"SHA{size}")() for size in ("256", "384", "512")
 }
 CURVES: Mapping[str, ec.EllipticCurve] = {
     "P-256": ec.SECP256R1(),

@@ -144,14 +144,9 @@ def test_the_salt_of_pss_is_as_long_as_the_hash() -> None:
 def test_a_refused_algorithm_names_the_setting_that_pins_it(setting: str | None) -> None:
     token = CompactJWS.parse(compact({"alg": "RS384"}, CLAIMS, SIGNERS["RS384"]))
     named = {} if setting is None else {"setting": setting}
+    keys = JsonWebKeySet.parse({"keys": KEYS})
     with pytest.raises(ProtocolViolation) as caught:
-        verified_claims(
-            token,
-            JsonWebKeySet.parse({"keys": KEYS}),
-            algorithms={"RS256"},
-            client_secret=None,
-            **named,
-        )
+        verified_claims(token, keys, algorithms={"RS256"}, client_secret=None, **named)
     assert caught.value.details["setting"] == (setting or "id_token_signing_algorithms")
 
 
