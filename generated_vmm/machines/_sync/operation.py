@@ -84,15 +84,16 @@ def _found(held: Held, operation: Operation) -> records.MachineRecord:
 def recover(held: Held, *, is_to_end: bool = False) -> None:
     """Finishes or undoes an operation that was left half done, and reports which of the two.
 
-    A machine that `is_to_end` may not respond; it need not become what is stored before. Raises
-    VmmError and OSError; then the record stays, and it can be called again.
+    A machine that `is_to_end` may not respond; it need not become what is stored before. The record
+    of the operation that ends it takes the place of this one. Raises VmmError and OSError; then the
+    record stays, and it can be called again.
     """
     if (left := held.record.operation) is None:
         return
     what: records.What = "finished" if _is_done(held, left) else "undone"
     if not is_to_end or not held.record.is_whole:
         conform(held, seconds=held.options.timeout, is_cut_off=True)
-    _finish(held)
+        _finish(held)
     report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
     held.control.reports.append(report)
 

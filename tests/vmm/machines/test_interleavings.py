@@ -336,7 +336,16 @@ def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_don
     hung(web, monkeypatch)
     with pytest.raises(VmmTimeoutError):
         web.pause()
+    put, unrecorded = Records.put, list[bool]()
+
+    def noted(store: Records[Any], id: str, record: Any) -> None:
+        unrecorded.append(record.operation is None and web.is_up)
+        put(store, id, record)
+
+    monkeypatch.setattr(Records, "put", noted)
     act(web)
+    assert unrecorded
+    assert not any(unrecorded)  # a kill would leave a monitor that nobody ends
     assert [one.state() for one in machines.all()] == (["Ended"] if act is Machine.stop else [])
     assert machines.operations() == []
 
