@@ -135,12 +135,16 @@ class MachineRecord(Frozen):
     operation: Operation | None = None
 
     @property
+    def is_made(self) -> bool:
+        """Whether the operation in its record does not make the machine, or has made it."""
+        begun = self.operation
+        return begun is None or begun.is_done or begun.target != self.id
+
+    @property
     def is_whole(self) -> bool:
         """Whether the machine is neither being made nor being deleted."""
-        begun = self.operation
-        if begun is None or begun.is_done:
-            return True
-        return begun.kind != "delete" and begun.target != self.id
+        is_deleted = self.operation is not None and self.operation.kind == "delete"
+        return self.is_made and not is_deleted
 
     @property
     def is_due(self) -> bool:

@@ -175,9 +175,9 @@ class Store:
             raise MachineError(f"{other} controls the machines of {self.folder}: {alone}") from None
         return lock
 
-    def whole(self, *, strict: bool = False) -> list[MachineRecord]:
-        """Every machine that is not being made or deleted; see `Records.all`."""
-        return [record for record in self.machines.all(strict=strict) if record.is_whole]
+    def whole(self) -> list[MachineRecord]:
+        """Every machine that is not being made or deleted, and whose record can be read."""
+        return [record for record in self.machines.all() if record.is_whole]
 
     def begin_machine(self, operation: Operation, definition: Definition) -> None:
         """Creates the folder of a machine that is being made, and chooses the user of its jail.
@@ -226,10 +226,12 @@ class Store:
     def users_of(self, path: Path, *, strict: bool = True) -> Iterator[tuple[MachineRecord, File]]:
         """The machines that use a file, under whatever path, with how they do.
 
-        Raises `MachineError` if the files of a machine cannot be read and it is `strict`.
+        Also one that is being deleted: its monitor may still run. Raises `MachineError` if the
+        files of a machine cannot be read and it is `strict`.
         """
         wanted = identity(path)
-        for record in self.whole(strict=strict) if wanted is not None else ():
+        found = self.machines.all(strict=strict) if wanted is not None else []
+        for record in [one for one in found if one.is_made]:
             for file in files_of(record.definition.configuration):
                 if identity(self.machines.path(record.id) / file.path) == wanted:
                     yield record, file

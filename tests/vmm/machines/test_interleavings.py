@@ -171,6 +171,25 @@ def test_a_forked_process_has_no_control(folder: Path, machines: Machines, web: 
         machines_in(folder).take_control()
 
 
+def test_a_machine_writes_to_its_disk_until_its_deletion_has_ended_it(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machines.create("first", definition(folder), copy_disks=False)
+    first.start()
+    second = machines.create("second", definition(folder), copy_disks=False)
+
+    def rival(held: Held, *_: object) -> bool:
+        if is_deleted := held.id == first.id:
+            with pytest.raises(ValueError, match="first writes to this disk"):
+                second.start()
+        return is_deleted
+
+    before(monkeypatch, Held, "end", rival)
+    first.delete()
+    second.start()
+    assert second.state() == "Running"
+
+
 # Operations that fail or are cut off
 
 
