@@ -33,7 +33,7 @@ from generated_vmm.misuse import require_replaced
 from generated_vmm.process.copying import copy_data, regular
 from generated_vmm.process.keeper.kernel import Descriptor
 
-FORMAT: Final = '{"format":1}'
+FORMAT: Final = '{"format":2}'
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NEW, SNAPSHOT = "new", "snapshot.json"

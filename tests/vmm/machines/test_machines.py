@@ -343,10 +343,10 @@ async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
         assert [one.name for one in machines.all()] == ["web"]
 
 
-def test_a_folder_of_a_later_format_is_refused(folder: Path, machines: Machines) -> None:
+def test_a_folder_of_another_format_is_refused(folder: Path, machines: Machines) -> None:
     path = folder / "machines" / "format.json"
-    assert path.read_text() == '{"format":1}'
-    path.write_text('{"format":2}')
+    assert path.read_text() == '{"format":2}'
+    path.write_text('{"format":1}')
     with pytest.raises(MachineError, match="a format that this release cannot use"):
         machines_in(folder)
 
