@@ -158,6 +158,7 @@ def _approval_router(oidc: OIDC[Any, Any], accesses: Accesses, recent_seconds: i
         access, asked = await accesses.asked(session, id)
         after, told = ([asked.approved()], "approved") if approve else ([], "refused")
         await accesses.change(access, lambda found: found.decided(asked, *after))
+        await accesses.judge(access)  # one that has ended meanwhile is not changed
         accesses.announce(EventName.ACCESS_APPROVAL_DECIDED, access, told, **asked.facts())
         return document(told.capitalize(), "<p>You can close this page.</p>")
 

@@ -97,21 +97,31 @@ async def test_the_page_shows_what_is_asked_and_the_body_does_nothing_there() ->
         assert page.headers["X-Frame-Options"] == "DENY"
 
 
-async def test_the_first_decision_counts_and_a_refused_call_is_not_sent() -> None:
+@pytest.mark.parametrize(
+    ("is_refused", "status", "code"),
+    [(True, 403, "broker.not_approved:"), (False, 401, "broker.withdrawn:")],
+)
+async def test_the_first_decision_counts_and_what_is_refused_or_withdrawn_is_not_sent(
+    is_refused: bool, status: int, code: str
+) -> None:
     async with waiting() as (rig, approval, call):
         page, accesses = await rig.browser.get(f"/approvals/{approval.id}"), rig.broker._accesses
         found = accesses.asked
 
-        async def found_and_refused(session: Any, id: str) -> Any:
+        async def found_and_ended(session: Any, id: str) -> Any:
             result, accesses.asked = await found(session, id), found  # type: ignore[method-assign]
-            assert await pressed(rig.browser, id, page, "Refuse") == 200
+            if is_refused:
+                assert await pressed(rig.browser, id, page, "Refuse") == 200
+            else:
+                await rig.broker.withdraw(rig.access)
             return result
 
-        accesses.asked = found_and_refused  # type: ignore[method-assign]
-        assert await pressed(rig.browser, approval.id, page) == 403
+        accesses.asked = found_and_ended  # type: ignore[method-assign]
+        assert await pressed(rig.browser, approval.id, page) == status
         answer = await call
-        assert (answer.status_code, answer.text[:20]) == (403, "broker.not_approved:")
+        assert (answer.status_code, answer.text.split()[0]) == (status, code)
         assert not rig.api.received
+        assert rig.world.event_names().count("access.approval_decided") == is_refused
 
 
 async def test_a_call_that_nobody_approves_is_refused_in_time() -> None:
