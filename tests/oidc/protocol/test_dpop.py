@@ -302,9 +302,8 @@ def test_post_puts_both_parts_into_the_form() -> None:
 )
 def test_an_assertion_names_the_client_and_one_audience(method: str, algorithm: str | None) -> None:
     by_secret = method == "client_secret_jwt"
-    request = authenticated(
-        method, secret=SECRET, key=None if by_secret else PEM, algorithm=algorithm
-    )
+    key = None if by_secret else PEM
+    request = authenticated(method, secret=SECRET, key=key, algorithm=algorithm)
     assertion = request.form["client_assertion"]
     assert request.headers == {}
     assert request.form == {
@@ -317,19 +316,10 @@ def test_an_assertion_names_the_client_and_one_audience(method: str, algorithm: 
     assert token.algorithm == (algorithm or ("HS256" if by_secret else "RS256"))
     assert token.typ == "client-authentication+jwt"
     assert token.kid == (None if by_secret else "key-1")
-    assert verified_claims(
-        token,
-        JsonWebKeySet.parse({"keys": [rsa_jwk(rsa_key(), kid="key-1")]}),
-        algorithms={token.algorithm},
-        client_secret=SECRET,
-    ) == {
-        "iss": CLIENT_ID,
-        "sub": CLIENT_ID,
-        "aud": ISSUER,
-        "jti": "jti-1",
-        "iat": NOW,
-        "exp": NOW + 60,
-    }
+    keys = JsonWebKeySet.parse({"keys": [rsa_jwk(rsa_key(), kid="key-1")]})
+    claims = verified_claims(token, keys, algorithms={token.algorithm}, client_secret=SECRET)
+    who = {"iss": CLIENT_ID, "sub": CLIENT_ID, "aud": ISSUER}
+    assert claims == who | {"jti": "jti-1", "iat": NOW, "exp": NOW + 60}
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])

@@ -98,10 +98,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     ],
     **page_and_json(
         "`GET /callback`, `POST /callback` 503",
-        lambda headers: [
-            callback_without_store(headers),
-            callback_without_store(headers, settings=FORM_POST),
-        ],
+        lambda h: [callback_without_store(h), callback_without_store(h, settings=FORM_POST)],
     ),
     "`GET /logout` 405 page, which says what to write": [asking("GET", LOGOUT, PAGE)],
     "`GET /logout` 405 JSON, which says what to write": [asking("GET", LOGOUT)],

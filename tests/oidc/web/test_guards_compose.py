@@ -153,7 +153,7 @@ async def test_a_session_that_is_too_old_at_once_gets_a_page_and_later_another_l
     assert await opened(world, browser, "/now") == (403, 1)
 
 
-def application_guarded_by_the_module(oidc: OIDC[Any, Any]) -> FastAPI:
+def guarded_by_the_module(oidc: OIDC[Any, Any]) -> FastAPI:
     app = FastAPI(dependencies=[Depends(require_auth)])
     app.include_router(oidc.router, prefix="/auth")
     return app
@@ -177,11 +177,7 @@ def _identity_of_everybody(session: Any = Depends(require_auth)) -> object:
     return session.identity
 
 
-APPLICATIONS = [
-    application_guarded_by_the_module,
-    router_around_the_library,
-    inclusion_with_dependencies,
-]
+APPLICATIONS = [guarded_by_the_module, router_around_the_library, inclusion_with_dependencies]
 
 
 def world_of(make: Any, prefix: str) -> World:
