@@ -45,7 +45,8 @@ class Permission:
             client = token.client_id
             return ProtocolViolation(Code.ACCESS_TOKEN_SCOPE, explanation, client=client)
         if self.role is not None and self.role not in token.roles:
-            explanation = f"the token lacks the role {self.role}"
+            has = "" if token.roles else ", and has none where roles_claim is: a path is a tuple"
+            explanation = f"the token lacks the role {self.role}{has}"
             return ProtocolViolation(Code.ACCESS_TOKEN_ROLE, explanation)
         step_up = self.step_up
         if step_up is not None and not step_up.is_met(token.auth_time, token.acr, at):

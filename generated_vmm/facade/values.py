@@ -16,7 +16,7 @@ _DEVICES = ("/drives/", "/pmem/", "/network-interfaces/")
 _READ = (*_DEVICES, "/machine-config")
 _IDS = {"drive_id", "id", "iface_id"}
 _GROUP = re.compile("[0-9a-f][13579bdf]:", re.IGNORECASE)
-_SECTOR, _LEAST_MIB = 512, 8
+_SECTOR, _SHORTEST, _LEAST_MIB = 512, 10, 8
 _DISKS = ("/drives/", "/pmem/")
 _REMEMBERED = (*_DISKS, "/boot-source", "/mmds")
 _PERSISTS = 0x800  # IFF_PERSIST, linux/if_tun.h
@@ -128,8 +128,9 @@ def mistake_in_body(call: Operation[object]) -> str:
     sent = {name for name, value in body.items() if value != {}}
     if call.method == "PATCH" and sent <= _IDS and call.path.startswith(_DEVICES):
         return "it changes nothing: None is not sent. A bucket of size 0 removes a limit"
-    if (size := _least_bandwidth(body)) < _SECTOR:
-        return f"a bandwidth's size is in bytes, and refill_time in milliseconds: {size} is too few"
+    for size, time in _bandwidths(body):
+        if size < _SECTOR or time < _SHORTEST:
+            return f"size={size} of a bandwidth is in bytes, and refill_time={time} in milliseconds"
     if (size := body.get("mem_size_mib") or 0) > _HOST_MIB:
         return f"mem_size_mib={size} is more than the {_HOST_MIB} MiB of this host"
     if 0 < size < _LEAST_MIB:
@@ -139,8 +140,9 @@ def mistake_in_body(call: Operation[object]) -> str:
     return ""
 
 
-def _least_bandwidth(device: dict[str, Any]) -> int:
-    """The bytes of the smallest bucket of a disk or interface; one of size 0 is no limit."""
+def _bandwidths(device: dict[str, Any]) -> list[tuple[int, int]]:
+    """Size and refill_time of the limits of a disk or interface; 0 is no limit."""
     limiters = [device.get(name) or {} for name in device if name.endswith("rate_limiter")]
     buckets = filter(None, (limiter.get("bandwidth") for limiter in limiters))
-    return min((bucket.get("size") or _SECTOR for bucket in buckets), default=_SECTOR)
+    found = ((bucket.get("size"), bucket.get("refill_time")) for bucket in buckets)
+    return [(size, time) for size, time in found if size and time]

@@ -213,7 +213,14 @@ def test_a_machine_whose_guest_has_halted(tmp_path: Path) -> None:
 VALUES: list[tuple[Callable[[Any], object], str]] = [
     (lambda vm: vm.machine_config.set(vcpu_count=1, mem_size_mib=512 * 1024), "=524288 is more th"),
     (lambda vm: vm.machine_config.set(vcpu_count=1, mem_size_mib=2), "=2 is in MiB, and Linux nee"),
-    (lambda vm: limit(vm, {"bandwidth": {"size": 10, "refill_time": 1}}), "10 is too few"),
+    (
+        lambda vm: limit(vm, {"bandwidth": {"size": 10, "refill_time": 1}}),
+        "size=10 of a bandwidth is in bytes",
+    ),
+    (
+        lambda vm: limit(vm, {"bandwidth": {"size": 1 << 20, "refill_time": 1}}),
+        "refill_time=1 in milliseconds",
+    ),
     (lambda vm: vm.network_interface("eth0").update(tx_rate_limiter=None), "it changes nothing: N"),
     (lambda vm: vm.drive("a").update(rate_limiter={}), "it changes nothing: None is not sent"),
     (lambda vm: interface(vm, guest_mac="A3:00:00:00:00:01"), "guest_mac=A3:.* is a group's"),
@@ -235,7 +242,7 @@ def test_values_that_a_monitor_accepts(
 ) -> None:
     vm = VmmClient(simulated.socket_path) if is_plain else simulated.client
     for size in (10 * 2**20, 0):
-        limit(vm, {"bandwidth": {"size": size, "refill_time": 1}})
+        limit(vm, {"bandwidth": {"size": size, "refill_time": 100 if size else 1}})
     with pytest.warns(RuntimeWarning, match=told) as caught, suppress(VmmApiError):
         call(vm)
     assert [warning.filename for warning in caught] == [__file__]

@@ -144,11 +144,16 @@ async def test_a_token_must_prove_the_authentication(claims: dict[str, Any], sta
         assert 'scope="machines:read", max_age="300", acr_values="mfa phr"' in challenge
 
 
-async def test_a_missing_role_is_nothing_that_a_client_can_request() -> None:
+async def test_a_missing_role_is_nothing_that_a_client_can_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = make_api_world()
     answer = await world.get(await world.with_claims(roles=["viewer"]), "/roles")
     assert (answer.status_code, answer.json()["code"]) == (403, Code.ACCESS_TOKEN_ROLE)
     assert "www-authenticate" not in answer.headers
+    assert "roles_claim" not in caplog.text
+    await world.get(await world.with_claims(roles=[]), "/roles")
+    assert "and has none where roles_claim is: a path is a tuple" in caplog.text
 
 
 async def test_a_scope_is_split_at_spaces_only() -> None:

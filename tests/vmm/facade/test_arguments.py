@@ -24,7 +24,7 @@ from generated_vmm.testing import SimulatedMonitor
 from tests.vmm.facade.conftest import Run
 from tests.vmm.scripted import ScriptedServer
 
-LIMITER = {"bandwidth": {"size": 512, "refill_time": 2}}
+LIMITER = {"bandwidth": {"size": 512, "refill_time": 20}}
 DRIVE = {"drive_id": "d", "is_root_device": False, "path_on_host": "/d", "rate_limiter": LIMITER}
 DRIVES: dict[str, Callable[[VmmClient], None]] = {
     "model": lambda vm: vm.drive("d").set(
@@ -32,7 +32,7 @@ DRIVES: dict[str, Callable[[VmmClient], None]] = {
             drive_id="d",
             is_root_device=False,
             path_on_host="/d",
-            rate_limiter=RateLimiter(bandwidth=TokenBucket(size=512, refill_time=2)),
+            rate_limiter=RateLimiter(bandwidth=TokenBucket(size=512, refill_time=20)),
         )
     ),
     "mapping with the id": lambda vm: vm.drive("d").set(DRIVE),
@@ -43,7 +43,7 @@ DRIVES: dict[str, Callable[[VmmClient], None]] = {
     "keyword arguments, of which None is not sent": lambda vm: vm.drive("d").set(
         is_root_device=False,
         path_on_host="/d",
-        rate_limiter={"bandwidth": {"size": 512, "refill_time": 2}},
+        rate_limiter={"bandwidth": {"size": 512, "refill_time": 20}},
         partuuid=None,
     ),
 }

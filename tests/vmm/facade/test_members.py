@@ -48,7 +48,7 @@ def answering(body: object) -> Callable[[Wire], None]:
     return lambda wire: wire.answer_all(content)
 
 
-@pytest.mark.filterwarnings("ignore:.* milliseconds. 1 is too few:RuntimeWarning")  # 1 is the least
+@pytest.mark.filterwarnings("ignore:.* size=1 of a bandwidth:RuntimeWarning")  # 1 is the least
 @pytest.mark.parametrize("place", OPERATIONS)
 def test_a_member_sends_what_was_set_and_reads_all_that_was_answered(
     run: Run, serve: Serve, place: str
