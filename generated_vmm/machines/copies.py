@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams
 from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_files
-from generated_vmm.machines.records import MachineError, new_id
+from generated_vmm.machines.records import MachineError, Operation, new_id
 from generated_vmm.machines.store import identity
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ def name_of_copy(disk: str) -> str:
     """A new path for a copy of a disk, in the folder of its machine."""
     letters = "".join(each for each in disk if each.isascii() and each.isalnum())[:40]
     return f"{OWN_DISKS}{letters or 'disk'}-{new_id()}"
+
+
+def written_in_jail(operation: Operation) -> dict[str, str]:
+    """Where a jailed monitor writes its state and its memory, until the operation ends."""
+    return {name: f"/{name}-{operation.id}" for name in (STATE, MEMORY)}
 
 
 def own_disks(definition: Definition) -> set[str]:

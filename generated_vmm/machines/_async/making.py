@@ -193,7 +193,7 @@ async def write_down(
         await held.step("pauses the machine")
         await held.client.pause()
     await held.step("writes the memory")
-    await _write_memory(held, folder)
+    await _write_memory(held, operation, folder)
     await held.step("copies the disks")
     for path in disks:
         await in_thread(copy_file, held.folder / path, folder / path)
@@ -241,20 +241,15 @@ async def _hold(held: AsyncHeld, record: records.MachineRecord, *, is_needed: bo
     return True
 
 
-async def _write_memory(held: AsyncHeld, folder: Path) -> None:
-    """In a jail, the monitor writes through links to the new files, which are removed then."""
+async def _write_memory(held: AsyncHeld, operation: records.Operation, folder: Path) -> None:
+    """In a jail, the monitor writes through links to the new files."""
     monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
     if isinstance(monitor, AsyncJailedMonitor):
-        inside = {name: f"/{name}-{records.new_id()}" for name in inside}
+        inside = copies.written_in_jail(operation)
         for name, path in inside.items():
             os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             await monitor.link_in(folder / name, path, give=True)
     vm = held.client.with_options(timeout=held.options.snapshot_timeout)
-    try:
-        await vm.snapshot.create(
-            snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
-        )
-    finally:
-        if isinstance(monitor, AsyncJailedMonitor):
-            for path in inside.values():
-                monitor.outside(path).unlink(missing_ok=True)
+    await vm.snapshot.create(
+        snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
+    )

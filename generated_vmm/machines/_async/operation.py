@@ -14,10 +14,11 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import records
 from generated_vmm.machines._async.held import AsyncHeld
+from generated_vmm.machines.copies import written_in_jail
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.records import MachineBusy, Operation
 from generated_vmm.machines.store import NEW, remove
-from generated_vmm.process import MonitorExited
+from generated_vmm.process import AsyncJailedMonitor, MonitorExited
 
 FOR_GOOD: Final = ("stop", "delete")
 """Operations that are not undone once they have begun."""
@@ -139,7 +140,7 @@ async def _undo(
 
 
 async def _finish(held: AsyncHeld) -> None:
-    """Removes what an operation has left in a machine's folder, and its record.
+    """Removes what an operation has left in a machine's folder and jail, and its record.
 
     A monitor that runs may still use a disk that the definition has no more: the next start
     removes that.
@@ -150,6 +151,9 @@ async def _finish(held: AsyncHeld) -> None:
     if record.operation.kind == "edit" and not held.is_up:
         await in_thread(held.store.tidy_disks, record)
     await in_thread(remove, held.folder / NEW)
+    if isinstance(held.monitor, AsyncJailedMonitor):
+        for path in written_in_jail(record.operation).values():
+            await in_thread(remove, held.monitor.outside(path))
     await held.change(operation=None)
 
 

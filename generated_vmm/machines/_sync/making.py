@@ -190,7 +190,7 @@ def write_down(
         held.step("pauses the machine")
         held.client.pause()
     held.step("writes the memory")
-    _write_memory(held, folder)
+    _write_memory(held, operation, folder)
     held.step("copies the disks")
     for path in disks:
         in_thread(copy_file, held.folder / path, folder / path)
@@ -238,20 +238,15 @@ def _hold(held: Held, record: records.MachineRecord, *, is_needed: bool) -> bool
     return True
 
 
-def _write_memory(held: Held, folder: Path) -> None:
-    """In a jail, the monitor writes through links to the new files, which are removed then."""
+def _write_memory(held: Held, operation: records.Operation, folder: Path) -> None:
+    """In a jail, the monitor writes through links to the new files."""
     monitor, inside = held.monitor, {name: str(folder / name) for name in (STATE, MEMORY)}
     if isinstance(monitor, JailedMonitor):
-        inside = {name: f"/{name}-{records.new_id()}" for name in inside}
+        inside = copies.written_in_jail(operation)
         for name, path in inside.items():
             os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             monitor.link_in(folder / name, path, give=True)
     vm = held.client.with_options(timeout=held.options.snapshot_timeout)
-    try:
-        vm.snapshot.create(
-            snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
-        )
-    finally:
-        if isinstance(monitor, JailedMonitor):
-            for path in inside.values():
-                monitor.outside(path).unlink(missing_ok=True)
+    vm.snapshot.create(
+        snapshot_path=inside[STATE], mem_file_path=inside[MEMORY], snapshot_type="Full"
+    )

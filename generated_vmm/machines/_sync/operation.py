@@ -15,10 +15,11 @@ from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import records
 from generated_vmm.machines._sync.held import Held
+from generated_vmm.machines.copies import written_in_jail
 from generated_vmm.machines.definition import Definition
 from generated_vmm.machines.records import MachineBusy, Operation
 from generated_vmm.machines.store import NEW, remove
-from generated_vmm.process import MonitorExited
+from generated_vmm.process import JailedMonitor, MonitorExited
 
 FOR_GOOD: Final = ("stop", "delete")
 """Operations that are not undone once they have begun."""
@@ -138,7 +139,7 @@ def _undo(
 
 
 def _finish(held: Held) -> None:
-    """Removes what an operation has left in a machine's folder, and its record.
+    """Removes what an operation has left in a machine's folder and jail, and its record.
 
     A monitor that runs may still use a disk that the definition has no more: the next start
     removes that.
@@ -149,6 +150,9 @@ def _finish(held: Held) -> None:
     if record.operation.kind == "edit" and not held.is_up:
         in_thread(held.store.tidy_disks, record)
     in_thread(remove, held.folder / NEW)
+    if isinstance(held.monitor, JailedMonitor):
+        for path in written_in_jail(record.operation).values():
+            in_thread(remove, held.monitor.outside(path))
     held.change(operation=None)
 
 
