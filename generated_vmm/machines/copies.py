@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from os.path import abspath
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from generated_vmm import MemoryBackend, NetworkOverride, SnapshotLoadParams
-from generated_vmm.machines.definition import OWN_DISKS, Definition, disks_of, with_files
+from generated_vmm.machines.definition import OWN_DISKS, Definition, File, disks_of, with_files
 from generated_vmm.machines.records import MachineError, Operation, new_id
 from generated_vmm.machines.store import identity
 
@@ -69,17 +69,29 @@ def own_disks(definition: Definition) -> set[str]:
     return {disk.path for disk in disks if not disk.path.startswith("/")}
 
 
-def as_stored(configuration: FullVmConfiguration, folder: Path) -> FullVmConfiguration:
+def known_disks(definition: Definition) -> list[str]:
+    """The paths of the disks of a machine that no other one uses."""
+    return [disk.path for disk in disks_of(definition.configuration) if not disk.is_shared]
+
+
+def as_stored(
+    configuration: FullVmConfiguration, folder: Path, known: Collection[str] = ()
+) -> FullVmConfiguration:
     """The configuration with paths that do not depend on this process's folder.
 
-    It has `disks/NAME` for a disk in the machine's folder, however it is named. Raises OSError.
+    It has `disks/NAME` for a disk in the machine's folder, however it is named. Paths that are
+    `known` as the machine's stay, also if the file is missing for a while. Raises OSError.
     Raises ValueError for a disk without a name, and for two of one name or file.
     Several disks may be one file that nobody writes to.
     """
     own = {identity(path): f"{OWN_DISKS}{path.name}" for path in (folder / OWN_DISKS).iterdir()}
-    made = with_files(
-        configuration, lambda file: own.get(identity(folder / file.path)) or abspath(file.path)
-    )
+
+    def path_of(file: File) -> str:
+        if file.path in known:
+            return file.path
+        return own.get(identity(folder / file.path)) or abspath(file.path)
+
+    made = with_files(configuration, path_of)
     names = [drive.drive_id for drive in made.drives or []] + [one.id for one in made.pmem or []]
     for name, count in Counter(names).items():
         if count > 1 or not name:

@@ -87,7 +87,7 @@ async def with_copies(
     not use or that is no regular file, and for what `as_stored` refuses; and OSError.
     """
     await held.step("copies the disks")
-    given = await in_thread(copies.as_stored, definition.configuration, held.folder)
+    given = await in_thread(copies.as_stored, definition.configuration, held.folder, known or ())
     paths: dict[str, str] = {}
     for disk in disks_of(given):
         if disk.path in (known or ()):

@@ -18,7 +18,7 @@ from generated_vmm.machines import records
 from generated_vmm.machines._sync.held import Control, Held
 from generated_vmm.machines._sync.making import clone, restore, start, with_copies, write_down
 from generated_vmm.machines._sync.operation import carry_out, conform
-from generated_vmm.machines.copies import CopyOptions, Wish, as_stored
+from generated_vmm.machines.copies import CopyOptions, Wish, as_stored, known_disks
 from generated_vmm.machines.definition import Definition, HostPath, disks_of, require_definition
 from generated_vmm.machines.records import MachineError
 from generated_vmm.machines.store import grow_file
@@ -207,8 +207,7 @@ class Machine(Told, Here):
             self._held.require("Ended")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
-            known = [disk.path for disk in disks_of(before.configuration) if not disk.is_shared]
-            made = with_copies(self._held, definition, known)
+            made = with_copies(self._held, definition, known_disks(before))
             self._held.commit("changes the definition", definition=made)
 
     def _require_still(self, before: Definition, members: Iterable[str]) -> None:
@@ -267,7 +266,8 @@ class Machine(Told, Here):
             definition = self.record.definition.replace(**members)
             if definition.jail != self.record.definition.jail:
                 raise MachineError("only `edit` changes a jail")
-            made = in_thread(as_stored, definition.configuration, held.folder)
+            known = known_disks(self.record.definition)
+            made = in_thread(as_stored, definition.configuration, held.folder, known)
             yield
             definition = definition.replace(configuration=made)
             held.commit("changes the definition", definition=definition)

@@ -86,7 +86,7 @@ def with_copies(held: Held, definition: Definition, known: Collection[str] | Non
     not use or that is no regular file, and for what `as_stored` refuses; and OSError.
     """
     held.step("copies the disks")
-    given = in_thread(copies.as_stored, definition.configuration, held.folder)
+    given = in_thread(copies.as_stored, definition.configuration, held.folder, known or ())
     paths: dict[str, str] = {}
     for disk in disks_of(given):
         if disk.path in (known or ()):

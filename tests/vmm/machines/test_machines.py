@@ -83,6 +83,17 @@ def test_a_disk_of_its_own_that_became_read_only_is_copied_too(folder: Path, web
         assert not own_disk(folder, copy).samefile(own_disk(folder, web))
 
 
+def test_a_disk_of_its_own_that_is_missing_for_a_while_is_still_that(
+    folder: Path, web: Machine
+) -> None:
+    before, disk = web.definition, own_disk(folder, web)
+    disk.rename(folder / "away")
+    web.change(order=1)
+    web.edit(web.definition.replace(order=2))
+    (folder / "away").rename(disk)
+    assert web.definition == before.replace(order=2)
+
+
 def test_two_drives_may_read_one_disk_of_the_machines_own(
     folder: Path, machines: Machines, web: Machine
 ) -> None:
