@@ -122,7 +122,8 @@ async def clone(origin: AsyncHeld, wish: Wish) -> AsyncHeld:
     operation = origin.begun("clone", wish.by, held.id, wish.name)
     async with carry_out(origin, operation):
         made = copies.of_its_own(origin.record.definition, wish.taps)
-        async with carry_out(held, new, made):
+        # a part of what has begun, which `close` lets come to its end
+        async with held.control.turn(held.id), recorded(held, new, made):
             written = await write_down(origin, operation, needs_hold=wish.renew)
             await origin.step("starts the clone")
             await _continue(held, origin.folder / NEW, written, wish)

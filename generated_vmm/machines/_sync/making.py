@@ -121,7 +121,8 @@ def clone(origin: Held, wish: Wish) -> Held:
     operation = origin.begun("clone", wish.by, held.id, wish.name)
     with carry_out(origin, operation):
         made = copies.of_its_own(origin.record.definition, wish.taps)
-        with carry_out(held, new, made):
+        # a part of what has begun, which `close` lets come to its end
+        with held.control.turn(held.id), recorded(held, new, made):
             written = write_down(origin, operation, needs_hold=wish.renew)
             origin.step("starts the clone")
             _continue(held, origin.folder / NEW, written, wish)

@@ -118,6 +118,19 @@ def test_an_operation_that_runs_at_close_ends_and_then_gives_its_machine_up(
         web.stop()
 
 
+def test_a_clone_that_has_begun_at_close_is_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machines_in(folder)
+    web = first.create("web", definition(folder))
+    web.start()
+    at_calls(monkeypatch, lambda _: first.close(), "/")
+    web.clone("copy")
+    with machines_in(folder, detached=False) as second:
+        assert told(second) == []
+        assert [one.state() for one in second.all()] == ["Running", "Running"]
+
+
 def test_a_reconcile_that_runs_at_close_touches_nothing_any_more(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
