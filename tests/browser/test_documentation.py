@@ -8,7 +8,7 @@ from tests.browser.element import EVENTS
 from tests.browser.test_element import PROPERTIES
 
 PAGE = (Path(__file__).parents[2] / "docs/browser.md").read_text()
-CODE = Path(module.__file__).with_name("oidc-context.js").read_text()
+CODE = (Path(module.__file__).parent / "browser" / "oidc-context.js").read_text()
 
 
 def first_cells(title: str) -> list[str]:

@@ -10,7 +10,7 @@ import fastapi_oidc.web.pages as module
 from fastapi_oidc.web.pages import SCRIPT, Script
 from tests.programs import require_npm_package, require_program
 
-PATH = Path(module.__file__).with_name("oidc-context.js")
+PATH = Path(module.__file__).parent / "browser" / "oidc-context.js"
 CONSOLE = Path(__file__).parents[2] / "examples/console/static/console.js"
 STRICT = ["--checkJs", "--allowJs", "--noEmit", "--strict", "--noImplicitReturns"]
 TARGET = ["--target", "es2022", "--module", "esnext", "--lib", "es2023,dom,dom.iterable"]
