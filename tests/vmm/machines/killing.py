@@ -174,7 +174,7 @@ class Play:
         known = {one.id for one in machines.all()} | {one.id for one in machines.snapshots()}
         parts = [*(root / "machines").iterdir(), *(root / "snapshots").iterdir()]
         jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
-        jails += [*(root / "jails").glob("*/*/root/memory-*")]
+        jails += [*(root / "jails").rglob("memory-*")]
         files = [path for one in machines.all() for path in self._path(one).iterdir()]
         memory = [path for path in files if path.name in ("state", "memory", "new")]
         strays = [path for path in parts if path.name not in known]
