@@ -96,11 +96,21 @@ async def test_nginx_reloads_and_the_provider_goes_away_without_a_session_lost(
     assert (await browser.get("/whoami")).status_code == 200
     assert carried_out("start provider", fleet.parts) == f"provider: at {fleet.op.issuer}"
     await browser.aclose()  # what nginx closes when it reloads is no longer in use
+    before = children_of(fleet.proxy.pid)
+    assert before
     carried_out("reload nginx", fleet.parts)
     async with httpx.AsyncClient(
         verify=fleet.trust, cookies=browser.cookies, timeout=PATIENCE
     ) as again:
         assert (await again.get(f"{fleet.url}/whoami")).json()["sub"] == "alice"
+    async with asyncio.timeout(PATIENCE):  # an old process closes connections of later tests
+        while before & children_of(fleet.proxy.pid):  # noqa: ASYNC110 - of another program
+            await asyncio.sleep(0.02)
+
+
+def children_of(pid: int | None) -> set[str]:
+    """The processes that a process has started."""
+    return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
 def test_status_has_a_line_for_each_part(fleet: Fleet) -> None:
