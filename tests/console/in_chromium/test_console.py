@@ -39,6 +39,7 @@ def test_what_was_typed_survives_the_end_of_the_session(visit: Visit) -> None:
     page.fill("#new-name", "typed")
     press(page, "Create machine")
     expect(page.get_by_role("status")).to_be_visible()
+    page.wait_for_load_state()  # its script forgets the draft
     page.goto("/new")
     expect(page.locator("#new-name")).to_have_value("")
 
