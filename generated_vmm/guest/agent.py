@@ -702,7 +702,7 @@ class Request:
         path, _, query = target.partition("?")
         resource, *names = path[1:].split("/")
         operation = getattr(self, f"{method}_{resource}".lower(), None)
-        if operation is None:
+        if operation is None or not method.isalpha():  # a private method is no operation
             raise Refused(501, f"version {VERSION} does not know {method} {path}")
         parameters = dict(parse_qsl(query))
         require_known(parameters, operation.__kwdefaults__ or ())

@@ -144,8 +144,7 @@ class AsyncMachines(Context, Told):
                         await self._bring_in_order(AsyncHeld(control, machine))
             except (VmmError, OSError, ValueError, Warning) as error:  # that is an error here
                 control.reports.append(self._failed(machine, error))
-        told, control.reports = control.reports, []
-        return told
+        return [control.reports.pop(0) for _ in range(len(control.reports))]
 
     def _failed(self, machine: str, error: Exception) -> records.Report:
         record = self._store.machines.readable(machine)

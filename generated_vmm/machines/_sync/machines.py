@@ -145,8 +145,7 @@ class Machines(Context, Told):
                         self._bring_in_order(Held(control, machine))
             except (VmmError, OSError, ValueError, Warning) as error:  # that is an error here
                 control.reports.append(self._failed(machine, error))
-        told, control.reports = control.reports, []
-        return told
+        return [control.reports.pop(0) for _ in range(len(control.reports))]
 
     def _failed(self, machine: str, error: Exception) -> records.Report:
         record = self._store.machines.readable(machine)

@@ -104,6 +104,7 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
     [
         (b"GET /nothing HTTP/1.1\r\n\r\n", 501),
         (b"DELETE /agent HTTP/1.1\r\n\r\n", 501),
+        (b" /body HTTP/1.1\r\n\r\n", 501),
         (b"GET /agent?colour=1 HTTP/1.1\r\n\r\n", 501),
         (put("/programs/x", b'{"args": ["true"], "colour": 1}'), 501),
         (put("/programs/x", b'{"args": ["true"], "limits": {"love": 1}}'), 501),
