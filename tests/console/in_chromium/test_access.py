@@ -53,7 +53,7 @@ def test_a_guest_uses_a_calendar_until_its_person_signs_out(person: Visit) -> No
     press(alice, "Sign out here only")
     alice.get_by_role("link", name="Sign in again").click()
     expect(screen).to_contain_text("12:30 Lunch with Bob")
-    expect(screen).not_to_contain_text("401")
+    expect(screen).not_to_contain_text("error: 401")
     terminal.focus()
     alice.keyboard.type(CALL)
     expect(screen).to_contain_text("The requested URL returned error: 401")
