@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
-from typing import Any, NoReturn, TypeAlias
+from typing import cast
 
 import anyio.from_thread
 import httpx
@@ -61,10 +60,7 @@ def _with_proof(kind: type[httpx.Headers]) -> Callable[[httpx.Headers, str], htt
     return WithProof
 
 
-_INVALID, _NONCE, _STARTED = "invalid_token", "use_dpop_nonce", Code.SESSION_RESPONSE_STARTED
-
-Step: TypeAlias = Needed | httpx.Request
-"""A step of the authentication: it waits for a token or for the response to a request."""
+_INVALID, _NONCE = "invalid_token", "use_dpop_nonce"
 
 
 class TokenAuth(NotText, httpx.Auth):
@@ -84,43 +80,14 @@ class TokenAuth(NotText, httpx.Auth):
         self._tokens, self._min_validity, self._proofs = tokens, min_validity, proofs
         self._is_insecure_allowed = is_insecure_allowed
 
-    def __call__(self, *_: object) -> NoReturn:
-        """Raises TypeError: requests and aiohttp call what they are given."""
-        raise TypeError("oidc.auth authenticates clients of httpx and httpx2, and no others")
-
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """For `httpx.AsyncClient`."""
-        steps = self._steps(request)
-        result: IssuedToken | httpx.Response | None = None
-        with suppress(StopIteration):
-            while True:
-                step = steps.send(result)
-                result = await self._token(step) if isinstance(step, Needed) else (yield step)
-
-    def sync_auth_flow(
-        self, request: httpx.Request
-    ) -> Generator[httpx.Request, httpx.Response, None]:
-        """For `httpx.Client` in a sync endpoint, which runs in a thread."""
-        steps = self._steps(request)
-        result: IssuedToken | httpx.Response | None = None
-        with suppress(StopIteration):
-            while True:
-                step = steps.send(result)
-                if isinstance(step, Needed):
-                    result = self._token_from_a_thread(step)
-                else:
-                    result = yield step
-
-    def _steps(self, request: httpx.Request) -> Generator[Step, Any, None]:
-        """Get tokens and send the request, three times at most, and once more at each redirect."""
+        """For `httpx.AsyncClient`: three requests at most, and one more at each redirect."""
         if not self._is_insecure_allowed:
             _require_encrypted(request.url)
         is_repeatable = _has_body(request)
-        token: IssuedToken | None = yield Needed(self._min_validity, url=str(request.url))
-        if token is None:
-            return
+        token = await self._tokens(Needed(self._min_validity, url=str(request.url)))
         nonce = self._proofs.nonce(_origin(request.url))
         response = yield self._with(request, token)
         while is_repeatable and _lacks_proof(request, response, token):
@@ -131,30 +98,41 @@ class TokenAuth(NotText, httpx.Auth):
             response = yield self._with(request, token)
             self._learn_nonce(request, response)
         if is_repeatable and _is_refused(request, response, _INVALID):
-            other: IssuedToken | None = yield Needed(self._min_validity, refused=token.value)
+            other = await self._other_than(token.value)
             if other is not None:
                 yield self._with(request, other)
 
-    async def _token(self, needed: Needed) -> IssuedToken | None:
-        """A token that meets `needed`; None if no replacement of a refused token is available."""
+    def sync_auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response, None]:
+        """For `httpx.Client` in a sync endpoint, which runs in a thread.
+
+        Each step runs in the event loop of the application.
+        """
+        steps, response = self.async_auth_flow(request), cast("httpx.Response", None)
+        while True:
+            try:
+                step = anyio.from_thread.run(steps.asend, response)
+            except StopAsyncIteration:
+                return
+            except RuntimeError as error:
+                raise misconfigured(
+                    "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
+                    "elsewhere use httpx.AsyncClient"
+                ) from error
+            response = yield step
+
+    async def _other_than(self, refused: str) -> IssuedToken | None:
+        """A token in place of one that an API has refused; None if no other one is available."""
         try:
-            token = await self._tokens(needed)
-        except (ConfigurationError, SessionError) as error:
-            is_final = isinstance(error, SessionError) and error.code is not _STARTED
-            if is_final or not needed.refused:
+            token = await self._tokens(Needed(self._min_validity, refused=refused))
+        except ConfigurationError:
+            return None
+        except SessionError as error:
+            if error.code is not Code.SESSION_RESPONSE_STARTED:
                 raise
             return None
-        return None if token.value == needed.refused else token
-
-    def _token_from_a_thread(self, needed: Needed) -> IssuedToken | None:
-        """Like `_token`, which needs the event loop of the application."""
-        try:
-            return anyio.from_thread.run(self._token, needed)
-        except RuntimeError as error:
-            raise misconfigured(
-                "oidc.auth works with httpx.Client only in the thread of a sync endpoint; "
-                "elsewhere use httpx.AsyncClient"
-            ) from error
+        return None if token.value == refused else token
 
     def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
         attach(self._proofs, request, token, _origin(request.url))

@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fastapi_oidc.clock import Clock, TTLCache
-from fastapi_oidc.errors import Code, SessionError
+from fastapi_oidc.concurrency import SingleFlight
+from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.flows.refresh import refresh, refresh_for
 from fastapi_oidc.flows.relying_party import Postponed, RelyingParty, absolute_end_of
 from fastapi_oidc.flows.resume import live_after, require_refresh_token, unless_ended
 from fastapi_oidc.flows.revocation import revoke_access_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, ENDED_CODES, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
-from fastapi_oidc.grants.exchanges import (
-    Obtain,
-    Once,
-    exchange_of_caller,
-    exchange_of_session,
-    issued,
-    obtain_for_application,
-    own_token,
-    token_of_callback,
-)
-from fastapi_oidc.protocol.downstream import (
-    MIN_VALIDITY,
-    ActorToken,
-    DownstreamAPI,
-    IssuedToken,
-    Needed,
-    Target,
-)
+from fastapi_oidc.grants import exchanges
+from fastapi_oidc.grants.exchanges import own_token
+from fastapi_oidc.protocol import downstream
+from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, IssuedToken, Needed, Target
+from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.client_endpoints import Proofs
+from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.model import AnySession
+from fastapi_oidc.session.rows import LEASE_SECONDS, Row
 from fastapi_oidc.session.session_cookie import Copy
 
 Tokens: TypeAlias = Callable[[Needed], Coroutine[Any, Any, IssuedToken]]
 """Returns a token that meets the need."""
 
 Change: TypeAlias = Callable[[Live], Awaitable[Live]]
+Obtain: TypeAlias = Callable[[], Coroutine[Any, Any, IssuedToken]]
 
 SUBJECT_SECONDS: Final = 30
 """Minimum remaining lifetime, in seconds, of the session's access token at an exchange."""
 
-ROW_SECONDS: Final = 24 * 3600
-"""Seconds for which the application's own tokens are stored after their last change."""
+PATIENCE: Final = LEASE_SECONDS + 3.0
+"""Seconds that a request waits for the token request of another process, which may have died."""
 
-MOST_TARGETS: Final = 1000
-"""Maximum number of the application's own tokens that one process caches."""
+MOST_TOKENS: Final = 10_000
+"""Maximum number of tokens of callers and of the application that a process caches."""
 
 
 class Holder(Protocol):
@@ -129,7 +120,7 @@ class Grant:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
 
-    async def access_token(self, min_validity: int = MIN_VALIDITY) -> IssuedToken:
+    async def access_token(self, min_validity: int = downstream.MIN_VALIDITY) -> IssuedToken:
         """A token that is valid for `min_validity` seconds, refreshed if necessary.
 
         A token with a shorter lifetime is used for half of its lifetime. While no new token is
@@ -140,12 +131,16 @@ class Grant:
 
 
 class Grants:
-    """Gets tokens: a session's own, a session's for another API, and the application's."""
+    """Gets tokens: a session's own, a session's for another API, a caller's, the application's.
+
+    A session's token for another API has a row, which all processes share. Tokens of callers and of
+    the application belong to no session: each process has its own.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        self.once = Once(clock)
-        self._of_application: TTLCache[str, IssuedToken] = TTLCache(clock, max_entries=MOST_TARGETS)
-        self.proofs = Proofs(clock)
+        self.proofs, self._clock = Proofs(clock), clock
+        self.requests: SingleFlight[Hashable, IssuedToken] = SingleFlight()
+        self._known: TTLCache[Hashable, IssuedToken] = TTLCache(clock, max_entries=MOST_TOKENS)
 
     async def token(
         self,
@@ -157,35 +152,21 @@ class Grants:
     ) -> IssuedToken:
         """A token of the session for `api`, or the session's own; `actor` uses it for the user."""
         if (session := being_applied(session_id)) is not None:
-            return await token_of_callback(holder.party.of(session), session, api)
+            return await exchanges.token_of_callback(holder.party.of(session), session, api)
         if api is None:
             _advise(holder.party, needed.url)
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
+        key = token_key(live.id, api, actor.name if actor else "")
         obtain = partial(self._obtain, holder, api, actor)
-        confirm = partial(_confirm, holder.party, live)
-        key, ends = token_key(live.id, api, actor.name if actor else ""), live.session.last_end
-        once = self.once.token
-        cells = holder.party.sessions.cells
-        return await once(cells, key, needed, obtain, expires_at=ends, confirm=confirm)
+        return await self._of_row(holder.party, live, key, needed, obtain)
 
     async def of_application(
         self, party: RelyingParty, target: Target, needed: Needed
     ) -> IssuedToken:
-        """A token of the application for `target` (RFC 6749 4.4); raises ProviderError.
-
-        While the store is unavailable, each process gets its own tokens.
-        """
-        now = party.clock.now()
-        key = f"app/{party.settings.name}/{target.key(*_client(party))}"
-        token = self._of_application.get(key)
-        if token and needed.is_met_by(token, now):
-            return token
-        obtain = partial(obtain_for_application, party, target)
-        token = await self._repeatable(party, key, needed, obtain, now + ROW_SECONDS)
-        if token.expires_at is not None:
-            self._of_application.set(key, token, expires_at=token.expires_at)
-        return token
+        """A token of the application for `target` (RFC 6749 4.4); raises ProviderError."""
+        obtain = partial(exchanges.obtain_for_application, party, target)
+        return await self._of_process((*_client(party), target), needed, obtain)
 
     async def of_caller(
         self, party: RelyingParty, value: str, ends: int, api: DownstreamAPI, needed: Needed
@@ -196,20 +177,50 @@ class Grants:
         (access_token.expired) when a new one is needed after `ends`, and ProviderError.
         """
         digest = hashlib.sha256(value.encode()).hexdigest()
-        key = f"caller/{party.settings.name}/{digest}/{api.key(*_client(party))}"
-        longest = ends + party.settings.default_access_token_lifetime
-        obtain = partial(exchange_of_caller, party, api, value, ends)
-        return await self._repeatable(party, key, needed, obtain, longest)
+        obtain = partial(exchanges.exchange_of_caller, party, api, value, ends)
+        return await self._of_process((*_client(party), digest, api), needed, obtain)
 
-    async def _repeatable(
-        self, party: RelyingParty, key: str, needed: Needed, obtain: Obtain, expires_at: int
-    ) -> IssuedToken:
-        """A token that can be requested again; each process has its own while the store is down."""
-        cells, once = party.sessions.cells, self.once
+    async def _of_process(self, key: Hashable, needed: Needed, obtain: Obtain) -> IssuedToken:
+        """A token that belongs to no session, for all tasks of this process."""
+        known, now = self._known.get(key), self._clock.now()
+        if known and needed.is_met_by(known, now):
+            return known
         try:
-            return await once.token(cells, key, needed, obtain, expires_at=expires_at)
-        except SessionError:
-            return await once.run(f"alone/{key}", obtain)
+            token = await self.requests.run(key, obtain)
+        except ProviderError as error:
+            if known and _is_outage(error) and needed.is_served_by(known, now):
+                return known
+            raise
+        self._known.set(key, token, expires_at=token.expires_at or now)
+        return token
+
+    async def _of_row(
+        self, party: RelyingParty, live: Live, key: str, needed: Needed, obtain: Obtain
+    ) -> IssuedToken:
+        """A token of a session that meets the need, from the row `key` or from `obtain`.
+
+        While no new token is available, one that can be sent at all is.
+        """
+        while True:
+            seen, _ = await party.sessions.cells.see(key)
+            known, is_own = _token_in(seen.row), not self.requests.is_running(key)
+            if known and needed.is_met_by(known, self._clock.now()):
+                return known
+            try:
+                work = partial(_obtain_in_turn, party, live, key, seen, obtain)
+                token = await self.requests.run(key, work)
+            except OIDCError as error:
+                is_outage = _is_outage(error)
+                if known and is_outage and needed.is_served_by(known, self._clock.now()):
+                    return known
+                # The request of the first caller may have ended, or its copy of the session is
+                # refused; this caller's may not.
+                if is_own or is_outage or not isinstance(error, SessionError):
+                    raise
+            else:
+                # That of a concurrent caller may not meet the need of this one.
+                if is_own or needed.is_met_by(token, self._clock.now()):
+                    return token
 
     async def _fresh(self, holder: Holder, needed: Needed) -> Live:
         """The session with an access token that meets the need."""
@@ -239,7 +250,7 @@ class Grants:
             return await self._by_refresh_token(holder, api)
         live = await self._fresh(holder, Needed(SUBJECT_SECONDS))
         party = holder.party.of(live.session)
-        return await exchange_of_session(party, api, live.session, actor and actor.token)
+        return await exchanges.exchange_of_session(party, api, live.session, actor and actor.token)
 
     async def _by_refresh_token(self, holder: Holder, api: DownstreamAPI) -> IssuedToken:
         """A token by the session's refresh token, which the provider may replace (RFC 8707 2.2)."""
@@ -252,7 +263,7 @@ class Grants:
             if answer is not None:
                 key, received_at = live.session.tokens.proof_key(), answer.received_at
                 response = TokenResponse.read(answer.body)
-                tokens.append(issued(party, api, response, received_at, key))
+                tokens.append(exchanges.issued(party, api, response, received_at, key))
             try:
                 return live_after(party, live, outcome)
             except SessionError:
@@ -264,13 +275,10 @@ class Grants:
         return tokens[0]
 
 
-def _client(party: RelyingParty) -> tuple[str, ...]:
-    """What tells registrations apart beside their names.
-
-    Two tenants may name the same client, and only one of them has its secret.
-    """
+def _client(party: RelyingParty) -> tuple[str | None, ...]:
+    """What tells registrations apart: tenants may name the same client, and one has its secret."""
     settings = party.settings
-    return settings.issuer, settings.client_id, settings.base_url or ""
+    return settings.name, settings.issuer, settings.client_id, settings.base_url
 
 
 def _advise(party: RelyingParty, url: str) -> None:
@@ -285,6 +293,50 @@ def _advise(party: RelyingParty, url: str) -> None:
 
 def _meets(party: RelyingParty, session: AnySession, needed: Needed) -> bool:
     return needed.is_met_by(own_token(session), party.clock.now())
+
+
+def _is_outage(error: OIDCError) -> bool:
+    """Whether a later attempt may succeed."""
+    if isinstance(error, SessionError):
+        return error.is_outage
+    return isinstance(error, ProviderError) and not isinstance(error, TokenRefused)
+
+
+async def _obtain_in_turn(
+    party: RelyingParty, live: Live, key: str, known: Seen, obtain: Obtain
+) -> IssuedToken:
+    """A token from `obtain`, which the row has from then on, or that of another process.
+
+    The row is stored until the session's end.
+    """
+    expires_at = live.session.last_end
+    base = Row(generation=known.row.generation, expires_at=expires_at)
+    turn = Turn(party.sessions.cells, key, base, known)
+    while not turn.owns(row := await turn.take()):
+        token = _token_in(row)
+        if token is not None and row.generation > base.generation:
+            return token
+        if turn.waited > PATIENCE:
+            explanation = "another process is still requesting the token"
+            raise SessionError(Code.SESSION_LOCK_UNAVAILABLE, explanation)
+        await turn.pause()
+    try:
+        async with turn.renewing():
+            token = await obtain()
+    except BaseException:
+        await turn.last(turn.release)
+        raise
+    result = Row(content=token.encode(), expires_at=expires_at)
+    await turn.last(partial(turn.finish, result))
+    # An attempt that was paused has lost its row, perhaps to one that came first.
+    row = turn.seen.row
+    is_stored = row.generation == base.generation or row.content == result.content
+    await _confirm(party, live, token, is_stored)
+    return token if is_stored else _token_in(row) or token
+
+
+def _token_in(row: Row) -> IssuedToken | None:
+    return IssuedToken.decode(row.content) if row.content else None
 
 
 async def _confirm(party: RelyingParty, live: Live, token: IssuedToken, is_stored: bool) -> None:

@@ -144,9 +144,9 @@ class Outgoing(Serving[Identity, RequestData]):
     ) -> TokenAuth:
         """Authentication with which a client calls an API as the application itself (RFC 6749 4.4).
 
-        A token is used until `min_validity` seconds before it expires. Processes that share a store
-        share the token. If a function finds the registration, a call from a request of another one
-        raises ConfigurationError.
+        Each process has a token of its own, which is used until `min_validity` seconds before it
+        expires. If a function finds the registration, a call from a request of another one raises
+        ConfigurationError.
         """
         runtime, party = self.runtime, self._only()
         target = Target(audience=audience, resource=resource, scope=scope)

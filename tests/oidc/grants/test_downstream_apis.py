@@ -181,12 +181,6 @@ async def test_a_valid_token_serves_while_the_provider_is_down(world: World) -> 
     world.time.advance(FIRST_TOKEN_ENDS)
     world.op.faults.put("token", ServerError(), times=99)
     assert await grant.access_token() == token
-    calls = world.op.record.calls["token"]
-    assert [await grant.access_token() for _ in range(3)] == [token] * 3
-    assert world.op.record.calls["token"] == calls, "each would wait for the provider"
-    world.time.advance(5)
-    assert await grant.access_token() == token
-    assert world.op.record.calls["token"] > calls
     world.time.advance(AFTER_EXPIRY)
     with pytest.raises(OIDCError):
         await grant.access_token()

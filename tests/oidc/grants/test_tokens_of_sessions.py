@@ -23,7 +23,6 @@ from fastapi_oidc.session import rows
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.testing import DevResource, Lifetimes, TokenRevoked, sign_in
 from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
-from tests.oidc.flows.fallible_stores import fallible
 from tests.oidc.flows.steps import AFTER_EXPIRY, copy_of, generation, others_have_run, two_processes
 from tests.oidc.grants.api import Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
@@ -355,16 +354,6 @@ async def test_a_job_goes_on_with_the_session_of_a_caller() -> None:
     grant = await world.world.oidc.grant(world.world.app.state.callers[0], resource=CALENDAR)
     assert (await grant.access_token()).scope == ("events:read",)
     assert issued(world.world, EXCHANGE) == 1
-
-
-async def test_callers_are_served_while_the_store_is_down() -> None:
-    time = Time()
-    outage, stores = fallible("store", time)
-    world = world_of_callers(time=time, **stores)
-    token = await token_in(world)
-    outage.is_down = True
-    downstream = Api(world.world)
-    assert await downstream.status(world.world.oidc.auth(token, resource=CALENDAR)) == 200
 
 
 @pytest.mark.parametrize(

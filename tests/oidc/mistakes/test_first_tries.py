@@ -153,7 +153,6 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: pickle.dumps(a_session()), r"send session\.id, and call oidc\.grant"),
     (lambda _: f"Bearer {a_session().tokens}", "is not the text of a token"),
     (lambda w: f"Bearer {w.oidc.auth(a_session())}", "is not the text of a token"),
-    (lambda w: w.oidc.auth(a_session())(object()), "clients of httpx and httpx2, and no others"),
     (lambda w: w.oidc.require_role("admin", "editor"), "takes one str. For several: oidc"),
     (lambda w: w.oidc.require_role(["admin"]), "takes one str. For several: oidc"),
     (lambda w: w.oidc.callback_handler(on_success=api), r"on_success is called with \(Request, "),
