@@ -6,7 +6,6 @@ can serialize them: an endpoint that returns a session by mistake fails and send
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -216,11 +215,6 @@ class SteppedUp(Frozen):
 
 ID_BYTES: Final = 16
 """Random bytes in the id of a session."""
-
-
-def is_session_id(text: str) -> bool:
-    """Whether the text has the form of a session's id; a `sub` or `sid` seldom has."""
-    return len(text) == len(secrets.token_urlsafe(ID_BYTES))
 
 
 class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):

@@ -13,13 +13,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from inspect import unwrap
-from types import CodeType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
-from fastapi.dependencies.models import Dependant
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Match
 
@@ -28,9 +25,7 @@ from fastapi_oidc.settings.rules import guessable, unencrypted
 from fastapi_oidc.web.access_tokens import Protected
 from fastapi_oidc.web.application import Endpoint, endpoints_of, included_in, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
-from fastapi_oidc.web.guards import FromAPI, scopes_in
 from fastapi_oidc.web.misuse import refuses
-from fastapi_oidc.web.requests import SAFE_METHODS
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
 from fastapi_oidc.web.runtime import Engine, Runtime
 
@@ -43,12 +38,6 @@ _WISHES: Final = {
     "hd": "compare the claim `hd`, in resolve_identity or a guard",
 }
 """Parameters of logins that are taken for requirements, and what requires it."""
-
-_READING: Final = ("/search", "/query")
-"""What changes nothing, whatever its method."""
-
-_LIMITS: Final = frozenset(("scope", "roles", "claims", "HTTP_403_FORBIDDEN", 403))
-"""What stands in code that requires something of a token."""
 
 
 def report(
@@ -76,7 +65,7 @@ def report(
         if fault := guessable(party.settings.cookie_secret, party.settings.base_url):
             party.announcer.advise("cookie_secret", fault)
     if engine.signs_in:
-        _report_missing_routes(engine.name, routes.by_role, app, endpoints)
+        _report_missing_routes(engine.name, routes.by_role, app)
     if engine.signs_in and is_read_by_all(app):
         _log.warning(
             "CORSMiddleware allows every origin, with credentials: pages of any other subdomain "
@@ -85,7 +74,6 @@ def report(
         )
     for api in engine.apis:
         api.look(partial(_is_served, app, endpoints))
-        _report_scope_free(api, endpoints)
     _report_open_apis(engine.apis, endpoints)
 
 
@@ -99,58 +87,13 @@ def _has_workers() -> bool:
 def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     """Log a parameter of logins that asks for something, which nothing requires of who returns."""
     application, given = party.application, party.settings.extra_params
-    reads_claims = application.resolve_identity is not standard_identity
-    read = getattr(unwrap(application.resolve_identity), "__code__", standard_identity.__code__)
-    if reads_claims and not party.settings.fetch_userinfo and "user_info" in read.co_names:
-        text = "it is False, so that the context.user_info of resolve_identity is None"
-        party.announcer.advise("fetch_userinfo", text)
-    scope = {*party.settings.scope} - {"openid"}
-    if scope and scope.isdisjoint(("profile", "email")) and not reads_claims:
-        text = "it replaces openid profile email, so that identities may have a `sub` alone"
-        party.announcer.advise("scope", f"{text}: add profile or email to it")
-    if application.before_session_persist is not None:
+    is_own = application.resolve_identity is not standard_identity
+    if is_own or application.before_session_persist is not None:
         return
     for name, remedy in _WISHES.items():
-        # IdentityServer has hints like idp:google among its acr_values.
-        is_wish = name in given and not given[name].startswith(("idp:", "tenant:"))
-        is_checked = reads_claims
-        if name == "acr_values":
-            is_checked = engine.requires(name) or "acr" in read.co_consts
-        if is_wish and not is_checked:
+        if name in given and not (name == "acr_values" and engine.requires(name)):
             text = f"it asks the provider, and requires nothing of who signs in: {remedy}"
             party.announcer.advise(f"{name} in extra_params", text)
-
-
-def _report_scope_free(api: Any, endpoints: Sequence[Endpoint]) -> None:
-    """Log endpoints that change something for any token, of an API that tells scopes apart."""
-    own = [
-        each
-        for each in endpoints
-        if any(isinstance(call, FromAPI) and call.scopes is api.scopes for call in each.calls)
-    ]
-    free = [each for each in own if not scopes_in(each.dependants)]
-    changing = [
-        f"{method} {each.path}"
-        for each in free
-        if not (each.path.endswith(_READING) or any(map(_limits_tokens, each.dependants)))
-        for method in sorted(each.methods - SAFE_METHODS)
-    ]
-    if changing and (len(free) < len(own) or len(api.scopes) > 1):
-        _log.warning(
-            "The API %s has scopes, and tokens without any may %s.\n"
-            "Write Security(oidc.require_user, scopes=[...]) or Depends(api.require('a scope')).",
-            api.audience,
-            ", ".join(changing),
-        )
-
-
-def _limits_tokens(dependant: Dependant) -> bool:
-    """Whether it requires something of a token, or seems to: code in a class is not read."""
-    call: Any = dependant.call
-    code = getattr(unwrap(call), "__code__", None)
-    if isinstance(code, CodeType):
-        return not _LIMITS.isdisjoint((*code.co_names, *code.co_consts))
-    return any(isinstance(each.call, FromAPI) for each in dependant.dependencies)
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
@@ -207,38 +150,16 @@ def _serves_mcp(app: object) -> bool:
     return any(each.startswith("mcp.server.") and ".auth." not in each for each in modules)
 
 
-def _report_missing_routes(
-    instance: str, mounted: Mapping[Role, str], app: Any, endpoints: Sequence[Endpoint]
-) -> None:
+def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any) -> None:
     """Log that an instance lacks routes that a login needs."""
     missing = [role for role in _NEEDED if role not in mounted]
-    names = [role.route_name(instance) for role in missing]
-    if unknown := [each.path for each in endpoints if each.name in names]:
-        _log.error(
-            "The path %s has a parameter with a name that OIDC does not fill.\n"
-            "Call the parameter of the prefix {registration}.",
-            unknown[0],
-        )
-    elif missing:
+    if missing:
         _log.error(
             "OIDC instance %r has no route for: %s.\n"
             "Requests without a session cannot be redirected to sign in.\n"
             "Add the line: app.include_router(oidc.router, prefix='/auth')",
             instance,
             ", ".join(missing),
-        )
-    callback, name = mounted.get(Role.CALLBACK), Role.CALLBACK.route_name(instance)
-    here = [each for each in endpoints if each.path == callback]
-    own = [each for each in here if getattr(each.function, "__name__", None) == name]
-    first = {method: each for each in reversed(here) for method in each.methods}
-    lost = sorted(each for each in first if each != "HEAD" and first[each] not in own)
-    if own and lost:
-        _log.error(
-            "The callback_handler() at %s gets no %s, because of the router's callback: its "
-            "on_success and on_failure are not called.\n"
-            "Add it above app.include_router(oidc.router, ...), with methods=[...] of both.",
-            callback,
-            " and no ".join(lost),
         )
     for role in (each for each in _NEEDED if each in mounted):
         hiding = _hiding(app, mounted[role], role.route_name(instance))

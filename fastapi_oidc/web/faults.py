@@ -9,12 +9,10 @@ with the names of the module, so it does not find an `oidc` that is local to a f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from inspect import isclass, isroutine
-from typing import Any, ForwardRef, get_args, get_type_hints
+from inspect import isclass
+from typing import Any, ForwardRef, get_args
 
 from fastapi.dependencies.models import Dependant
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fastapi_oidc.errors import misconfigured
@@ -59,16 +57,15 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
             "returns: it is for your code, with await. Guards are oidc.require_auth, "
             "oidc.require_role(...) and api.require(...)"
         )
-    if source := unawaited_call(call, is_returned=not dependant.name):
+    if source := unawaited_call(call):
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     read_by_fastapi: list[object] = [each.call for each in dependant.dependencies]
     for guard in (each for each in unread_guards(call) if each not in read_by_fastapi):
         yield (
             f"{_qualified(call)} declares Depends({guard.name}) where FastAPI reads no dependency: "
-            "declare it as a parameter of `__init__`, or of the function that is decorated. Of a "
-            "class with `__call__` write Depends(Name()), an instance"
+            "declare it as a parameter of the function that is decorated. Of a class with "
+            "`__call__` write Depends(Name()), an instance"
         )
-    yield from _faults_of_results(dependant)
     read = (*dependant.query_params, *dependant.body_params)
     for field in read:
         yield from _faults_of_parameter(field.name, field.field_info, call)
@@ -82,37 +79,10 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
         )
 
 
-def _faults_of_results(dependant: Dependant) -> Iterator[str]:
-    """What is wrong with a parameter that is declared as another model than its guard returns."""
-    annotations = _annotations_of(dependant.call)
-    for each in dependant.dependencies:
-        guard, given = each.call, annotations.get(each.name or "")
-        if isinstance(guard, Dependency) and _is_another_model(given, guard.returns):
-            yield (
-                f"{each.name!r} of {_qualified(dependant.call)} is declared as {given.__name__}, "
-                f"and {guard.name} returns {guard.returns.__name__}, which has the `identity`"
-            )
-
-
-def _annotations_of(function: object) -> dict[str, Any]:
-    with suppress(Exception):  # one that nothing can evaluate has an error of its own
-        return get_type_hints(function) if isroutine(function) else {}
-    return {}
-
-
-def _is_another_model(given: Any, returned: type) -> bool:
-    is_model = isclass(given) and issubclass(given, BaseModel)
-    return is_model and not (issubclass(given, returned | PublicSession) or given is BaseModel)
-
-
 def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
     """What is wrong with the scopes of a guard."""
     scopes: Sequence[str] = dependant.own_oauth_scopes or ()
     apis = [each.call for each in flattened(dependant) if isinstance(each.call, FromAPI)]
-    known = {scope for api in apis for scope in api.scopes}
-    are_letters = len(scopes) > 1 and all(len(scope) == 1 for scope in scopes)
-    if are_letters and not known.issuperset(scopes):
-        yield f"the scopes of Security({name}, ...) are letters: write scopes=[...], a list"
     for api in apis:
         if unknown := [scope for scope in scopes if api.scopes and scope not in api.scopes]:
             yield f"{unknown[0]!r} is none of the API's scopes: {', '.join(api.scopes)}"

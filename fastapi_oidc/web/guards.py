@@ -7,18 +7,16 @@ The root is a sub-dependency, so an override of the root reaches every guard tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from inspect import Parameter, Signature, isclass
+from inspect import Parameter, Signature
 from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from fastapi import Header, Security
-from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import APIKey
 from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
-from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection, Request
 
 from fastapi_oidc.concurrency import called
@@ -190,12 +188,7 @@ def needs_of(connection: HTTPConnection, is_root: Callable[[Root[Any]], bool]) -
 
 def scopes_of(connection: HTTPConnection) -> tuple[str, ...]:
     """The scopes that the endpoint needs of tokens, also those in `Security(..., scopes=[...])`."""
-    return scopes_in(dependants_of(connection.scope))
-
-
-def scopes_in(dependants: Iterable[Dependant]) -> tuple[str, ...]:
-    """The scopes that an endpoint with these dependencies needs of tokens."""
-    asking = [each for each in dependants if isinstance(each.call, FromAPI)]
+    asking = [each for each in dependants_of(connection.scope) if isinstance(each.call, FromAPI)]
     named = ((each.parent_oauth_scopes, each.own_oauth_scopes) for each in asking)
     return tuple(chain.from_iterable(filter(None, chain.from_iterable(named))))
 
@@ -239,7 +232,7 @@ def with_predicate(
 ) -> Guard[OIDCSession[Identity]]:
     """A guard for identities for which the predicate is true."""
     kind = getattr(root.engine, "identity_type", object)
-    require_takes("the predicate of oidc.require", predicate, kind if isclass(kind) else object)
+    require_takes("the predicate of oidc.require", predicate, kind)
     return made_here(Guard("require", root, partial(_require_true, predicate)))
 
 
@@ -247,20 +240,14 @@ async def _require_true(
     predicate: Predicate[Identity], _context: object, _: object, session: OIDCSession[Identity]
 ) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError for a value not a bool."""
-    try:
-        result: object = await called(predicate, session.identity)
-    except AttributeError as error:
-        if error.obj is session.identity and error.name in OIDCSession.model_fields:
-            error.add_note("The predicate of oidc.require gets the identity, not the session.")
-        raise
+    result: object = await called(predicate, session.identity)
     if result and not isinstance(result, bool):
         raise misconfigured(
             f"the predicate of oidc.require returned {type(result).__name__}, not True or "
             "False. Call it if it is a method or function; write bool(...) around other values"
         )
     if not result:
-        said = "was not true" if result is not None else "returned None, which is not true"
-        raise SessionError(Code.SESSION_FORBIDDEN, f"the endpoint's predicate {said}")
+        raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's predicate was not true")
 
 
 def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
@@ -278,8 +265,7 @@ async def _require_role(role: str, _context: object, _: object, session: OIDCSes
         kind = type(session.identity).__name__
         raise misconfigured(_NO_ROLES.format(kind, type(others[0]).__name__))
     if role not in roles:
-        has = "" if roles else ", and has none: resolve_identity takes them from the claims"
-        raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}{has}")
+        raise SessionError(Code.SESSION_FORBIDDEN, f"the user lacks the role {role!r}")
 
 
 def with_csrf_token(root: RequireAuth[Identity]) -> Guard[OIDCSession[Identity]]:
@@ -297,12 +283,6 @@ async def _require_csrf_token(
     token = connection.headers.get(CSRF_HEADER)
     if token is None:
         token = await _csrf_field(connection)
-    if token is None and connection.scope.get("method", "GET") == "GET":
-        raise SessionError(
-            Code.SESSION_CSRF,
-            "a browser sends no CSRF token with a websocket or a link: use require_auth, which "
-            "refuses pages of other origins",
-        )
     context.runtime.csrf.require(session, token)
 
 
@@ -310,16 +290,8 @@ async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The CSRF field of an HTML form, which the endpoint can still read."""
     if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
         return None
-    values = (await form_of(connection)).getlist(CSRF_FIELD)
+    values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None
-
-
-async def form_of(request: Request) -> FormData:
-    """The request's form; raises ConfigurationError without python-multipart."""
-    try:
-        return await request.form()
-    except AssertionError:  # Starlette's
-        raise misconfigured("forms need python-multipart: pip install python-multipart") from None
 
 
 require_auth: RequireAuth[Any] = RequireAuth()

@@ -48,18 +48,6 @@ class Dependency:
             raise TypeError(self._how_to_use("is neither true nor false"))
         return True
 
-    def __or__(self, other: object) -> NoReturn:
-        """Raises TypeError: operators would drop one of two guards."""
-        raise TypeError(self._how_to_use("cannot be joined with an operator"))
-
-    __and__ = __ror__ = __rand__ = __or__
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Raises AttributeError, for example with `dependencies=[guard]`."""
-        # Python and FastAPI ask for dunder names, one of them at every request.
-        text = name if name.startswith("__") else self._how_to_use(f"has no {name!r}")
-        raise AttributeError(text, name=name, obj=self)
-
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any, /) -> NoReturn:
         """Raises TypeError for Annotated[..., guard], which FastAPI would read from the request."""
         raise TypeError(self._how_to_use("is in Annotated without Depends"))
@@ -191,10 +179,8 @@ def awaited(
             if (context := connection.scope.get(SCOPE_KEY)) is not None:
                 context.note(made, instead_of=args[0])
             return made
-        named_types = [f"{name}={type(each).__name__}" for name, each in named.items()]
-        given = ", ".join([type(each).__name__ for each in args[1:]] + named_types)
         raise TypeError(
-            f"{name} takes a request or websocket, not {given or 'none'}. "
+            f"{name} takes a request or websocket first, not {type(connection).__name__}. "
             + (_GUARD if isinstance(args[0], Dependency) else f"Write `await {name}(request)`")
         )
 

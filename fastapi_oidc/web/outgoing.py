@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from fastapi_oidc.errors import Code, SessionError, misconfigured
+from fastapi_oidc.errors import SessionError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.resume import NOT_IN_MEMORY
 from fastapi_oidc.flows.sessions import ANY_EPOCH
 from fastapi_oidc.grants import Detached, Grant, Holder, TokenAuth, auth_of
 from fastapi_oidc.grants.grants import Tokens
-from fastapi_oidc.protocol.downstream import (
-    MIN_VALIDITY,
-    DownstreamAPI,
-    IssuedToken,
-    Needed,
-    Target,
-)
+from fastapi_oidc.protocol.downstream import MIN_VALIDITY, IssuedToken, Needed, Target
 from fastapi_oidc.resource_server.server import AccessToken, Caller
-from fastapi_oidc.session.model import Identity, OIDCSession, is_session_id
+from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.web.context import RequestContext
@@ -70,7 +64,7 @@ class Outgoing(Serving[Identity, RequestData]):
         elif isinstance(session, AccessToken):
             tokens = _within_its_request(runtime.engine, self._of_token(session, target), "")
         else:
-            tokens = _of_session(runtime, session, runtime.party.api(target))
+            tokens = _of_session(runtime, session, target)
             tokens = _within_its_request(runtime.engine, tokens, session.id)
         return _auth(runtime, tokens, min_validity)
 
@@ -106,10 +100,6 @@ class Outgoing(Serving[Identity, RequestData]):
         try:
             await holder.current()
         except SessionError as error:
-            if error.code is Code.SESSION_REQUIRED and not is_session_id(session_id):
-                raise SessionError(
-                    error.code, "this is no session's id: pass session.id"
-                ) from error
             if party.sessions.is_in_memory and await party.sessions.judge(copy) is None:
                 party.announcer.advise("session_store", NOT_IN_MEMORY)
                 error.add_note(NOT_IN_MEMORY)
@@ -216,10 +206,9 @@ def _of_caller(caller: Caller[Identity]) -> OIDCSession[Identity] | AccessToken:
     return presented
 
 
-def _of_session(
-    runtime: Runtime, session: OIDCSession[Identity], api: DownstreamAPI | None
-) -> Tokens:
+def _of_session(runtime: Runtime, session: OIDCSession[Identity], target: Target) -> Tokens:
     """The tokens of an endpoint's session; within its request, the request's session is used."""
+    api = runtime.party.api(target)
     known = None if runtime.party.sessions.in_store else session
     copy = Copy(session.id, keys_of(session), ANY_EPOCH, session.last_end, known)
     elsewhere: Holder = Detached(runtime.party, copy)

@@ -240,7 +240,7 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
     found: dict[str, str] = {}
     for header, line in headers:
         if header == b"cookie":
-            for pair in _pairs(line):
+            for pair in line.split(b";"):
                 octets, _, value = pair.partition(b"=")
                 name = octets.strip(_BLANK).decode("latin-1")
                 if name == names.session or names.is_ours(name):
@@ -248,16 +248,6 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
                     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
                     found[name] = text[1:-1] if is_quoted else text
     return found
-
-
-def _pairs(line: bytes) -> list[bytes]:
-    """Like `line.split(b";")`, but faster: that checks every byte, and a session has thousands."""
-    pairs, start = [], 0
-    while (end := line.find(b";", start)) >= 0:
-        pairs.append(line[start:end])
-        start = end + 1
-    pairs.append(line[start:])
-    return pairs
 
 
 def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:

@@ -13,7 +13,7 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.protocol.access_token import StepUp, together
 from fastapi_oidc.session.model import Identity, OIDCSession
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.guards import Guard, RequireAuth, form_of, made_here, needs_of
+from fastapi_oidc.web.guards import Guard, RequireAuth, made_here, needs_of
 from fastapi_oidc.web.pages import Fields
 from fastapi_oidc.web.refusals import StepUpRequired, is_navigation
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
@@ -93,5 +93,5 @@ async def _fields_to_send_again(
         return None
     if media_type(connection) != URL_ENCODED or not is_navigation(connection):
         return None
-    pairs = (await form_of(connection)).multi_items()
+    pairs = (await connection.form()).multi_items()
     return tuple((name, value) for name, value in pairs if isinstance(value, str))

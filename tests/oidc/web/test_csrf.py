@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import Depends, FastAPI, Form, Request
-from starlette import requests
 
 from fastapi_oidc import OIDC, Code, OIDCSession, PublicSessionContext, SessionError
 from fastapi_oidc.protocol.encoding import decode_base64url
@@ -95,21 +94,6 @@ async def test_a_token_is_accepted_in_the_header_and_in_a_form(kind: str, is_rig
     if not is_right:
         explanations = [event.explanation for event in world.events if event.code == "session.csrf"]
         assert all("X-CSRF-Token" in each and "csrf_token" in each for each in explanations)
-
-
-async def test_a_form_that_no_package_reads_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        for path, guard in (("/csrf", oidc.require_csrf), ("/recent", oidc.require_recent(0))):
-            app.post(path, dependencies=[Depends(guard)])(lambda: None)
-
-    world, browser = await signed_in_world(mount=mount)
-    monkeypatch.setattr(requests, "parse_options_header", None)
-    world.time.advance(60)
-    for path in ("/csrf", "/recent"):
-        page = await browser.post(path, data={"a": "1"}, headers={"accept": "text/html"})
-        assert page.status_code == 500
-        assert world.events[-1].code == "configuration.invalid"
-        assert "pip install python-multipart" in world.events[-1].explanation
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:

@@ -221,21 +221,11 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
     def of_the_broker() -> None:
         broker.withdraw(None)
 
-    async def returned(request: Request) -> Any:
-        async def nested() -> Any:
-            return oidc.get_locals(request)
-
-        await nested()
-        return oidc.require_auth(request)
-
     for endpoint, call in (
-        (lambda: is_admin, "is_admin"),
-        (lambda request: oidc.require_auth(request), "oidc.require_auth"),
         (dropped, "oidc.require_auth"),
         (dropped_in_a_block, "is_admin"),
         (made, "oidc.require_recent"),
         (of_a_module, "guards.oidc.require_auth"),
-        (returned, "oidc.require_auth"),
         (of_the_broker, "broker.withdraw"),
     ):
         app = FastAPI()
@@ -249,12 +239,6 @@ async def test_a_guard_that_fastapi_does_not_read_is_refused() -> None:
     oidc = make_world().oidc
     guard = Depends(oidc.require_auth)
 
-    class Attribute:
-        session = guard
-
-    class Annotation:
-        session: Annotated[Any, guard]
-
     class Call:
         def __call__(self, session: Annotated[Any, guard]) -> None: ...
 
@@ -263,7 +247,7 @@ async def test_a_guard_that_fastapi_does_not_read_is_refused() -> None:
     @wraps(page)
     async def decorated(*, session: Any = guard) -> None: ...
 
-    for call in (Attribute, Annotation, Call, decorated):
+    for call in (Call, decorated):
         app = FastAPI()
         app.add_middleware(OIDCMiddleware, oidc=oidc)
         app.get("/notes", dependencies=[Depends(call)])(page)
@@ -402,9 +386,9 @@ async def test_the_response_of_a_login_may_be_sent_or_read() -> None:
 )
 def test_a_guard_of_no_request_or_by_keyword_says_so_without_await(guard: str, how: str) -> None:
     method = getattr(make_world().oidc, guard)
-    with pytest.raises(TypeError, match="takes a request or websocket, not str"):
+    with pytest.raises(TypeError, match="takes a request or websocket first, not str"):
         method("alice")
-    with pytest.raises(TypeError, match=r"not request=Request\. .*" + how):
+    with pytest.raises(TypeError, match=r"first, not NoneType\. .*" + how):
         method(request=Request({"type": "http"}))
 
 
@@ -422,16 +406,13 @@ GUARDS: dict[str, Callable[[OIDC[Any, Any]], object]] = {
     [
         lambda guard: guard or guard,
         lambda guard: guard and guard,
-        lambda guard: guard | guard,
         lambda guard: not guard,
-        lambda guard: guard.is_authenticated,
-        lambda guard: FastAPI(dependencies=[guard]).get("/")(lambda: None),
     ],
 )
 @pytest.mark.parametrize("name", GUARDS)
 def test_a_guard_is_no_value(name: str, use: Callable[[Any], object]) -> None:
     guard = GUARDS[name](make_world(mount=mount).oidc)
-    with pytest.raises((TypeError, AttributeError), match=r"it is a dependency\. Write Depends\("):
+    with pytest.raises(TypeError, match=r"it is a dependency\. Write Depends\("):
         use(guard)
 
 

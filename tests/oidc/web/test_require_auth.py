@@ -180,17 +180,6 @@ def test_what_is_read_too_early_says_so(read: Callable[[Any, Any], Any], what: s
         browser.get("/")
 
 
-async def test_a_predicate_of_the_session_is_told_of_the_identity() -> None:
-    def mount_for_users(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        wrong = oidc.require(lambda session: bool(session.identity))
-        app.get("/wrong", dependencies=[Depends(wrong)])(lambda: None)
-
-    browser = await make_world(mount=mount_for_users, resolve_identity=resolve_identity).signed_in()
-    with pytest.raises(AttributeError) as refused:
-        await browser.get("/wrong")
-    assert "gets the identity, not the session" in "".join(refused.value.__notes__)
-
-
 @pytest.mark.parametrize(
     ("path", "scheme", "said"),
     [

@@ -1,11 +1,10 @@
 """What is missing is told when the application starts, in three lines."""
 
-from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, Security
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from mcp.server.mcpserver import MCPServer
@@ -16,9 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message
 
 from fastapi_oidc import (
-    API,
     OIDC,
-    AccessToken,
     Code,
     ConfigurationError,
     IdentityContext,
@@ -182,21 +179,6 @@ async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(guar
     ]
 
 
-@pytest.mark.parametrize(
-    ("place", "mode", "lost"), [(99, "query", "GET"), (0, "form_post", "POST"), (0, "query", None)]
-)
-async def test_a_callback_that_the_routers_own_hides_is_one_error(
-    place: int, mode: str, lost: str | None, caplog: pytest.LogCaptureFixture
-) -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        handler = oidc.callback_handler(on_success=lambda *_: None)
-        app.router.routes.insert(place, Route("/auth/callback", handler, methods=["GET"]))
-
-    await start(make_world(mount=mount, settings={"response_mode": mode}).app)
-    told = f"The callback_handler() at /auth/callback gets no {lost}, because of the router's call"
-    assert len(caplog.messages) == (lost is not None) == caplog.text.count(told)
-
-
 @pytest.mark.parametrize("started", ["--workers=4", "-w 2", "16", "--workers 1", "1", ""])
 async def test_memory_of_several_workers_is_told(
     started: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -264,44 +246,10 @@ def company(context: IdentityContext) -> str:
     return str(context.id_token_claims["hd"])
 
 
-def strength(context: IdentityContext) -> str:
-    return str(context.id_token_claims.get("acr"))
-
-
-def groups(context: IdentityContext) -> str:
-    return str((context.user_info or {}).get("groups"))
-
-
-@pytest.mark.parametrize(
-    ("resolve", "fetches", "is_told"),
-    [(groups, False, True), (groups, True, False), (company, False, False), (None, False, False)],
-)
-async def test_user_info_that_is_not_fetched(
-    resolve: Any, fetches: bool, is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = {"fetch_userinfo": fetches}
-    await start(make_world(settings=settings, resolve_identity=resolve).app)
-    assert len(caplog.messages) == is_told == caplog.text.count("the context.user_info of resolve")
-
-
-@pytest.mark.parametrize(
-    ("scope", "resolve", "is_told"),
-    [("offline_access", None, True), ("offline_access", company, False), ("openid", None, False),
-     ("offline_access email", None, False)],
-)  # fmt: skip
-async def test_a_scope_that_lacks_what_the_identity_has(
-    scope: str, resolve: Any, is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    await start(make_world(settings={"scope": scope}, resolve_identity=resolve).app)
-    told = "scope: it replaces openid profile email, so that identities may have a `sub` alone"
-    assert len(caplog.messages) == is_told == caplog.text.count(told)
-
-
 @pytest.mark.parametrize("acr", [(), ("mfa",)])
 @pytest.mark.parametrize(
     ("callbacks", "told"),
-    [({}, {"acr_values", "hd"}), ({"resolve_identity": company}, {"acr_values"}),
-     ({"resolve_identity": strength}, set()),
+    [({}, {"acr_values", "hd"}), ({"resolve_identity": company}, set()),
      ({"before_session_persist": no_check}, set())],
 )  # fmt: skip
 async def test_a_parameter_that_asks_is_told_to_require_nothing(
@@ -311,7 +259,6 @@ async def test_a_parameter_that_asks_is_told_to_require_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked = {"acr_values": "mfa", "hd": "example.com", "ui_locales": "de"}
-    await start(make_world(settings={"extra_params": {"acr_values": "idp:google"}}).app)
     world = make_world(settings={"extra_params": asked}, **callbacks)
     guards = [world.oidc.require_acr(*acr), world.oidc.require_recent(60)] if acr else []
     await start(world.app)
@@ -325,46 +272,6 @@ async def test_a_parameter_that_asks_is_told_to_require_nothing(
     asked_for = [f"acr_values: {text}acr(...) does", f"max_age: {text}recent(...) does"]
     is_checked = guards or "before_session_persist" in callbacks
     assert caplog.messages == ([] if is_checked else asked_for)
-
-
-def decorated(function: Any) -> Any:
-    return wraps(function)(lambda **given: function(**given))
-
-
-def looking(api: API[Any], outer: Any) -> Any:
-    token_of: Any = Depends(api.require())
-
-    def look(token: AccessToken = token_of) -> None:
-        assert "write" in token.scope
-
-    return Depends(outer(look))
-
-
-@pytest.mark.parametrize(
-    ("scopes", "sibling", "method", "guard", "is_told"),
-    [
-        ("read write", "", "POST", lambda api: Depends(api.require()), True),
-        ("", "read", "DELETE", lambda api: Depends(api.require_user), True),
-        ("read", "", "POST", lambda api: Depends(api.require()), False),
-        ("read write", "read", "GET", lambda api: Depends(api.require_user), False),
-        ("", "read", "PUT", lambda api: Security(api.require_user, scopes=["a"]), False),
-        ("", "read", "PUT", lambda api: Depends(api.require(role="admin")), False),
-        ("read write", "read", "PATCH", lambda api: looking(api, partial), False),
-        ("read write", "read", "PUT", lambda api: looking(api, decorated), False),
-    ],
-)
-async def test_what_any_token_may_change_is_told_where_scopes_are_told_apart(
-    scopes: str, sibling: str, method: str, guard: Any, is_told: bool, caplog: Any
-) -> None:
-    world = make_world()
-    api = world.oidc.api("machines", scopes=dict.fromkeys(scopes.split(), ""))
-    world.oidc.api("other", scopes={"one": "", "two": ""})
-    world.app.get("/all", dependencies=[Depends(api.require(*sibling.split()))])(lambda: None)
-    for path in ("/one", "/one/search"):
-        world.app.api_route(path, methods=[method], dependencies=[guard(api)])(lambda: None)
-    await start(world.app)
-    told = f"The API machines has scopes, and tokens without any may {method} /one.\n"
-    assert len(caplog.messages) == is_told == caplog.text.count(told)
 
 
 @pytest.mark.parametrize(
