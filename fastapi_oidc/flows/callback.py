@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias
 
-from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
@@ -27,9 +26,6 @@ from fastapi_oidc.settings import OIDCSettings
 
 LOGIN_SECONDS: Final = 60
 """Seconds for which a repeated callback gets the session of its login."""
-
-MOST_UNANSWERED: Final = 10_000
-"""Maximum number of logins that one process remembers because no browser has their response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,73 +47,14 @@ class SignedIn(Generic[Identity]):
 
 @dataclass(frozen=True, slots=True)
 class LoginRefused:
-    """A login's callback was refused.
-
-    `may_be_retried`: the provider has not received the code, so the callback can be repeated.
-    """
+    """A login's callback was refused."""
 
     error: OIDCError
     silent: bool = False
     changes: Changes = field(default=(), repr=False)
-    may_be_retried: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LoginFailed:
-    """The application raised `error` in the callback; the code is used up."""
-
-    error: Exception
-    changes: Changes = field(default=(), repr=False)
-
-
-LoginOutcome: TypeAlias = SignedIn[Any] | LoginRefused | LoginFailed
-
-
-class CodeExchanges(SingleFlight[str, LoginOutcome]):
-    """Exchanges each code once, even if the browser repeats the callback.
-
-    A code must not be used more than once, and a provider that receives it again may revoke the
-    tokens (RFC 6749 4.1.2). A reload of a slow callback sends it again. So an exchange does not
-    belong to a request and is never cancelled. After it the login's row has the result.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._unanswered: TTLCache[str, bool] = TTLCache(clock, max_entries=MOST_UNANSWERED)
-
-    async def once(
-        self,
-        name: str,
-        exchange: Callable[[], Coroutine[object, object, LoginOutcome]],
-        *,
-        seconds: float,
-    ) -> LoginOutcome:
-        """The outcome of `exchange`, or of the same callback's that is under way.
-
-        Raises ProviderError (provider.timeout) after `seconds`; a reload then gets the outcome.
-        """
-
-        async def run() -> LoginOutcome:
-            outcome = await exchange()
-            if isinstance(outcome, SignedIn) and not outcome.replayed:
-                self._unanswered.set(name, True, expires_at=self._clock.now() + LOGIN_SECONDS)
-            return outcome
-
-        task = self.start(name, run)
-        await asyncio.wait([task], timeout=seconds)
-        if not task.done():
-            explanation = f"the sign-in took longer than {seconds:g} seconds"
-            raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
-        return task.result()
-
-    def is_unanswered(self, name: str) -> bool:
-        """Whether no response has had this login, which this process has made."""
-        return name in self._unanswered
-
-    def is_replay(self, name: str) -> bool:
-        """Whether another response may have had this login; from now on, one has."""
-        return self._unanswered.pop(name) is None
+LoginOutcome: TypeAlias = SignedIn[Any] | LoginRefused
 
 
 def longest_login(settings: OIDCSettings) -> float:
@@ -127,13 +64,14 @@ def longest_login(settings: OIDCSettings) -> float:
 
 async def complete_login(
     party: RelyingParty,
-    exchanges: CodeExchanges,
+    exchanges: SingleFlight[str, LoginOutcome],
     parameters: Parameters,
     cookies: Mapping[str, str],
 ) -> LoginOutcome:
     """A session for a valid response, a refusal for any other. Both use up the transaction.
 
-    While the provider or the store is unavailable nothing is used up, so a reload tries again.
+    While the provider or the store is unavailable nothing is used up, so a reload tries again. An
+    exception of the application is raised here; the code is used up then.
     """
     used_up: Changes = ()
     silent = False
@@ -145,20 +83,33 @@ async def complete_login(
             return await _without_transaction(party, state, cookies, used_up)
         silent = transaction.silent
         login = Login(party, await _code(party, parameters, transaction), cookies, transaction)
-        name, seconds = _name(transaction), longest_login(party.settings)
-        outcome = await exchanges.once(name, lambda: _redeem(login), seconds=seconds)
-        if isinstance(outcome, LoginRefused) and outcome.may_be_retried:
-            return outcome
-        if isinstance(outcome, SignedIn):
-            outcome = await _judged(party, outcome, is_first=exchanges.is_unanswered(name))
-            outcome = replace(outcome, replayed=exchanges.is_replay(name))
-        return replace(outcome, changes=used_up)
+        return replace(await _exchanged_once(login, exchanges), changes=used_up)
     except OIDCError as error:
         party.announcer.announce(EventName.LOGIN_REFUSED, error)
         is_temporary = isinstance(error, ProviderError) or (
             isinstance(error, SessionError) and error.is_outage
         )
         return LoginRefused(error, silent, () if is_temporary else used_up)
+
+
+async def _exchanged_once(login: Login, exchanges: SingleFlight[str, LoginOutcome]) -> LoginOutcome:
+    """The outcome of the code's exchange, or of the same callback's that is under way.
+
+    A code must not be used more than once, and a provider that receives it again may revoke the
+    tokens (RFC 6749 4.1.2). A reload of a slow callback sends it again. So an exchange does not
+    belong to a request and is never cancelled. After it the login's row has the result.
+    """
+    party, this = login.party, object()
+    seconds = longest_login(party.settings)
+    task, first = exchanges.begin(_name(login.transaction), this, lambda: _redeem(login))
+    await asyncio.wait([task], timeout=seconds)
+    if not task.done():
+        explanation = f"the sign-in took longer than {seconds:g} seconds"
+        raise ProviderError(Code.PROVIDER_TIMEOUT, explanation)
+    outcome = task.result()
+    if isinstance(outcome, LoginRefused):
+        return outcome
+    return await _judged(party, replace(outcome, replayed=outcome.replayed or first is not this))
 
 
 def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
@@ -168,22 +119,16 @@ def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
     return began == (settings.issuer, settings.client_id)
 
 
-async def _judged(party: RelyingParty, outcome: SignedIn[Any], *, is_first: bool) -> SignedIn[Any]:
+async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:
     """The outcome for this response; refused if its session has ended since the login.
 
-    The request that began the login may have gone away. The first response may follow the step-up
-    of another tab: its user has authenticated, too.
+    The first response may follow the step-up of another tab: its user has authenticated, too.
     """
     assert outcome.live is not None
     copy = outcome.live.copy
-    if is_first:
-        copy = copy._replace(epoch=ANY_EPOCH)
-    if copy.session is not None:
-        copy = copy._replace(session=copy.session.model_copy(deep=True))
-    live = _require_live(party, await party.sessions.judge(copy))
-    is_same = live.session.generation == outcome.live.session.generation
-    cookie = outcome.live.cookie if is_same else ""
-    live = replace(live, copy=copy._replace(epoch=live.seen.row.epoch), cookie=cookie)
+    judged = copy if outcome.replayed else copy._replace(epoch=ANY_EPOCH)
+    live = _require_live(party, await party.sessions.judge(judged))
+    live = replace(live, copy=copy._replace(epoch=live.seen.row.epoch))
     return replace(outcome, session=live.session, live=live)
 
 
@@ -209,19 +154,19 @@ async def _code(
 
 
 async def _redeem(login: Login) -> LoginOutcome:
-    party, silent = login.party, login.transaction.silent
+    """The outcome that uses up the code; raises OIDCError if the code was not sent."""
+    announce = login.party.announcer.announce
     try:
         return await _sign_in_once(login)
     except CodeNotSent as unsent:
-        party.announcer.announce(EventName.LOGIN_REFUSED, unsent.error)
-        return LoginRefused(unsent.error, silent, may_be_retried=True)
+        raise unsent.error from None
     except OIDCError as error:
-        party.announcer.announce(EventName.LOGIN_REFUSED, error)
-        return LoginRefused(error, silent)
+        announce(EventName.LOGIN_REFUSED, error)
+        return LoginRefused(error, login.transaction.silent)
     except Exception as error:
         explanation = f"the application raised {type(error).__name__}"
-        party.announcer.announce(EventName.LOGIN_REFUSED, explanation=explanation)
-        return LoginFailed(error)
+        announce(EventName.LOGIN_REFUSED, explanation=explanation)
+        raise
 
 
 async def _without_transaction(
@@ -272,8 +217,8 @@ async def _sign_in_once(login: Login) -> SignedIn[Any]:
     except Exception:
         await turn.last(partial(turn.end, "expired"))
         raise
-    live = replace(live, cookie=party.sessions.cookie_of(live))
-    result = Row(content=live.cookie.encode(), expires_at=base.expires_at)
+    cookie = party.sessions.cookie_of(live)
+    result = Row(content=cookie.encode(), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, silent, live=live)
 
@@ -288,4 +233,4 @@ async def _taken(turn: Turn) -> Row:
 
 def _name(transaction: LoginTransaction) -> str:
     """A name of one login that reveals nothing about it."""
-    return f"{hashlib.sha256(transaction.state.encode()).hexdigest()[:32]}"
+    return hashlib.sha256(transaction.state.encode()).hexdigest()[:32]

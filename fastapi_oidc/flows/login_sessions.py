@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
@@ -18,8 +17,8 @@ from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import (
     LoginTokens,
     apply_callbacks,
-    applying,
     new_session,
+    with_callbacks,
     with_new_login,
     with_new_tokens,
 )
@@ -27,17 +26,8 @@ from fastapi_oidc.protocol.authorization import AuthorizationCode
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.id_token import IdToken, accept_id_token
 from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant
-from fastapi_oidc.session.model import LoginTransaction, SteppedUp
+from fastapi_oidc.session.model import AnySession, LoginTransaction, SteppedUp
 from fastapi_oidc.session.session_cookie import Copy
-
-NOBODY: Final[Any] = None
-"""The identity of a session that is never stored."""
-
-_OFFLINE: Final = (
-    "the provider issued no refresh token. It offers offline_access, which scope does not have. "
-    "Sessions continue, but their access tokens soon expire. To call APIs as the user, add "
-    "offline_access"
-)
 
 
 class CodeNotSent(Exception):
@@ -71,27 +61,29 @@ class Login:
         received_at = party.clock.now()
         # The provider's keys are fetched now: its response may name a new key.
         bundle = LoginTokens(tokens, await self._accept_id_token(tokens), None, received_at, key)
+        new = new_session(party, bundle)
         try:
             # Before everything that a revocation may be about, such as the user's roles.
-            stamps = await party.sessions.stamps(new_session(party, bundle, NOBODY))
+            stamps = await party.sessions.stamps(new)
             if party.settings.fetch_userinfo:
-                access_token, sub = tokens.access_token, bundle.id_token.sub
-                user_info = await party.provider.userinfo(access_token, sub=sub, key=key)
+                user_info = await party.provider.userinfo(tokens.access_token, sub=new.sub, key=key)
                 bundle = replace(bundle, user_info=user_info)
             if self.transaction.silent:
                 return await self._confirm(bundle)
             copy = self._copy_before()
             before = None if copy is None else await party.sessions.judge(copy)
-            steps_up = self.transaction.steps_up
-            continued = await self._continued(before, bundle.id_token) if steps_up else None
-            if continued is not None:
-                return self._announce(await self._stepped_up(continued, bundle))
-            live = await self._begin(bundle, stamps)
+            continued = await self._step_up(before, bundle)
+            live = continued or await self._begin(new, bundle, stamps)
         except Exception:
-            await self._discard(bundle)
+            await self._discard(new)
             raise
-        await self._end_previous(before, live)
-        return self._announce(live)
+        if continued is None:
+            await self._end_previous(before, live)
+        session = live.session
+        party.announcer.announce(
+            EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
+        )
+        return live
 
     async def _exchange_code(
         self, key: DPoPKey | None, before_sending: Callable[[], None]
@@ -149,61 +141,46 @@ class Login:
             copy = Copy(previous.id, (), previous.epoch, previous.expires_at, secret=secret)
         return copy
 
-    async def _discard(self, bundle: LoginTokens) -> None:
+    async def _discard(self, refused: AnySession) -> None:
         """Revoke the tokens of a refused login, unless the browser's session may share them.
 
         Or the session may that has replaced it meanwhile.
         """
-        refused = new_session(self.party, bundle, NOBODY)
-        if (copy := self._copy_before()) is not None:
-            try:
-                # Also for a copy from before another step-up: its session continues.
-                before = await self.party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
-            except SessionError:
-                return  # the session may continue
-            if isinstance(before, Over) and before.keeps_grant:
-                return
-            if isinstance(before, Live) and may_share_grant(refused, before.session):
-                return
-        await discard_tokens(self.party, refused)
+        copy = self._copy_before()
+        with suppress(SessionError):  # of a store that fails: the session may continue
+            # Also for a copy from before another step-up: its session continues.
+            before = copy and await self.party.sessions.judge(copy._replace(epoch=ANY_EPOCH))
+            match before:
+                case Over(keeps_grant=True):
+                    return
+                case Live(session) if may_share_grant(refused, session):
+                    return
+            await discard_tokens(self.party, refused)
 
-    async def _begin(self, bundle: LoginTokens, stamps: tuple[str, ...]) -> Live:
+    async def _begin(
+        self, session: AnySession, bundle: LoginTokens, stamps: tuple[str, ...]
+    ) -> Live:
         """A new session. `stamps` are those of earlier revocations of the user."""
-        party, response = self.party, bundle.response
-        resolving = party.application.identity_of(
-            bundle.id_token.claims, bundle.user_info, response.access_token, party.settings.name
-        )
-        session = new_session(party, bundle, await party.within_time_limit(resolving))
-        session = session.model_copy(
-            update={"prior_revocations": stamps, "stepped_up": self._requirements()}
-        )
-        with applying(session):
-            approving = party.application.approve(session, "login")
-            session = await party.within_time_limit(approving)
-        prepared = party.sessions.prepare(session)
-        await self._advise_on_tokens(response)
-        return await party.sessions.begin(prepared)
+        changes = {"prior_revocations": stamps, "stepped_up": self._requirements()}
+        session = session.model_copy(update=changes)
+        sessions = self.party.sessions
+        return await sessions.begin(await with_callbacks(self.party, session, bundle, "login"))
 
-    def _announce(self, live: Live) -> Live:
-        """`live`, of which the listener knows that its user has signed in."""
-        session = live.session
-        self.party.announcer.announce(
-            EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
-        )
-        return live
-
-    async def _continued(self, before: Found, id_token: IdToken) -> Live | None:
-        """The session of the same user that a step-up continues.
+    async def _step_up(self, before: Found, bundle: LoginTokens) -> Live | None:
+        """The next generation of the same user's session; None unless a step-up continues it.
 
         Its copy may be from before the step-up of another tab: its user has authenticated again.
+        Earlier copies of its cookie are refused from now on: somebody else may have one.
         """
-        if before is None:
+        if before is None or not self.transaction.steps_up:
             return None
         copy = before.copy._replace(epoch=ANY_EPOCH)
         if isinstance(before, Over) and before.is_refused:
             before = await self.party.sessions.judge(copy)
         live = unless_ended(self.party, before)
-        return replace(live, copy=copy) if live and self._is_of(live, id_token) else None
+        if live is None or not self._is_of(live, bundle.id_token):
+            return None
+        return await self._replaced(replace(live, copy=copy), bundle)
 
     def _is_of(self, live: Live, id_token: IdToken) -> bool:
         """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
@@ -218,38 +195,32 @@ class Login:
             return None
         return SteppedUp(at=now, max_age=transaction.max_age, acr_values=transaction.acr_values)
 
-    async def _stepped_up(self, before: Live, bundle: LoginTokens) -> Live:
-        """The session's next generation after its user has signed in again.
+    async def _replaced(self, before: Live, bundle: LoginTokens) -> Live:
+        """The session's next generation, with the tokens of this login."""
 
-        Earlier copies of its cookie are refused from now on: somebody else may have one.
-        """
-
-        async def make(live: Live) -> Prepared:
-            made = with_new_tokens(self.party, live.session, bundle)
-            session = with_new_login(made, bundle.id_token)
-            # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
-            refresh_token = bundle.response.refresh_token
-            tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
-            changes = {
-                "authenticated_at": bundle.id_token.iat,
-                "tokens": tokens,
-                "stepped_up": self._requirements(),
-                "epoch": session.generation,
-            }
-            session = session.model_copy(update=changes)
-            return await apply_callbacks(self.party, live, session, bundle)
+        async def make(now: Live) -> Prepared:
+            made = with_new_tokens(self.party, now.session, bundle)
+            session = self._with_login(made, bundle)
+            return await apply_callbacks(self.party, now, session, bundle)
 
         outcome = await replace_session(self.party, before, make)
         live = live_after(self.party, before, outcome)
         return replace(live, copy=live.copy._replace(epoch=live.seen.row.epoch))
 
-    async def _advise_on_tokens(self, tokens: TokenResponse) -> None:
-        """Advise the scope offline_access if a login got no refresh token (Core 11)."""
-        if tokens.refresh_token is not None or "offline_access" in self.party.settings.scope:
-            return
-        with suppress(OIDCError):
-            if (await self.party.provider.metadata()).offers_offline_access:
-                self.party.announcer.advise("scope", _OFFLINE)
+    def _with_login(self, session: AnySession, bundle: LoginTokens) -> AnySession:
+        refresh_token = bundle.response.refresh_token
+        if self.transaction.silent:
+            # Later ID tokens are compared with the ID token that came with the refresh token.
+            return session if refresh_token is None else with_new_login(session, bundle.id_token)
+        # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
+        tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
+        changes = {
+            "authenticated_at": bundle.id_token.iat,
+            "tokens": tokens,
+            "stepped_up": self._requirements(),
+            "epoch": session.generation,
+        }
+        return with_new_login(session, bundle.id_token).model_copy(update=changes)
 
     async def _end_previous(self, before: Found, live: Live) -> None:
         """End the session that the browser had, and the one that it had when the login began.
@@ -276,12 +247,4 @@ class Login:
             raise SessionError(Code.SESSION_REQUIRED, explanation)
         if not self._is_of(live, bundle.id_token):
             raise ProtocolViolation(Code.AUTHORIZATION_OTHER_USER)
-
-        async def make(now: Live) -> Prepared:
-            session = with_new_tokens(self.party, now.session, bundle)
-            # Later ID tokens are compared with the ID token that came with the refresh token.
-            if bundle.response.refresh_token is not None:
-                session = with_new_login(session, bundle.id_token)
-            return await apply_callbacks(self.party, now, session, bundle)
-
-        return live_after(self.party, live, await replace_session(self.party, live, make))
+        return await self._replaced(live, bundle)

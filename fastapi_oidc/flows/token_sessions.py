@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from fastapi_oidc.clock import Instant
-from fastapi_oidc.errors import (
-    Code,
-    ConfigurationError,
-    OIDCError,
-    ProtocolViolation,
-    ProviderError,
-    SessionError,
-)
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.relying_party import RelyingParty
+from fastapi_oidc.flows.relying_party import Reason, RelyingParty
 from fastapi_oidc.flows.sessions import Live, Prepared
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import JSON
@@ -43,16 +35,7 @@ MOST_FORMER_SIDS: Final = 8
 
 _log = logging.getLogger("fastapi_oidc.session")
 _applying: ContextVar[AnySession | None] = ContextVar("fastapi_oidc_applying", default=None)
-
-
-@contextmanager
-def applying(session: AnySession) -> Iterator[None]:
-    """Within the block, callbacks of the application get a session that is not stored yet."""
-    token = _applying.set(session)
-    try:
-        yield
-    finally:
-        _applying.reset(token)
+"""The session about which the callback under way decides; it is not stored yet."""
 
 
 def being_applied(session_id: str) -> AnySession | None:
@@ -85,15 +68,15 @@ class LoginTokens(TokenBundle):
     id_token: IdToken
 
 
-def new_session(party: RelyingParty, bundle: LoginTokens, identity: Any) -> AnySession:
-    """The session of a new login, with its absolute end."""
+def new_session(party: RelyingParty, bundle: LoginTokens) -> AnySession:
+    """The session of a new login, with its absolute end, before it gets its identity."""
     now, id_token = party.clock.now(), bundle.id_token
     session: AnySession = OIDCSession(
         id=secrets.token_urlsafe(ID_BYTES),
         issuer=id_token.iss,
         client_id=party.settings.client_id,
         sub=id_token.sub,
-        identity=identity,
+        identity=None,
         claims=dict(id_token.claims),
         tokens=_tokens(party, bundle, None),
         sid=id_token.sid,
@@ -143,47 +126,6 @@ def with_new_login(session: AnySession, id_token: IdToken) -> AnySession:
             "azp": id_token.azp,
         }
     )
-
-
-async def _with_identity(
-    party: RelyingParty, session: AnySession, bundle: TokenBundle
-) -> AnySession:
-    """`session` with a newly resolved identity.
-
-    The old refresh token is used up, so a failing callback must not lose the new one: the error is
-    logged, and the session continues with its former identity. A SessionError ends the session.
-    """
-    try:
-        resolving = party.application.identity_of(
-            session.claims, bundle.user_info, bundle.response.access_token, party.settings.name
-        )
-        identity = await party.within_time_limit(resolving)
-    except Exception as error:
-        _raise_if_meant(error)
-        _log.exception("resolve_identity failed in a refresh of session %s", session.id)
-        return session
-    return session.model_copy(update={"identity": identity})
-
-
-async def _approve(party: RelyingParty, session: AnySession, before: AnySession) -> AnySession:
-    """The refreshed `session` of `before`, as `before_session_persist` returns it.
-
-    If the callback fails, `session` without the tokens that it removed from `before`.
-    """
-    try:
-        return await party.within_time_limit(party.application.approve(session, "refresh"))
-    except Exception as error:
-        _raise_if_meant(error)
-        _log.exception("before_session_persist failed in a refresh of session %s", session.id)
-        absent = [name for name in ("access_token", "id_token") if not getattr(before.tokens, name)]
-        tokens = session.tokens.model_copy(update=dict.fromkeys(absent, ""))
-        return session.model_copy(update={"tokens": tokens})
-
-
-def _raise_if_meant(error: Exception) -> None:
-    """Raise a callback's SessionError, which ends the session, unless it is about an outage."""
-    if isinstance(error, SessionError) and not error.is_outage:
-        raise error
 
 
 def _tokens(party: RelyingParty, bundle: TokenBundle, previous: Tokens | None) -> Tokens:
@@ -237,28 +179,63 @@ async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared
     return await apply_callbacks(party, live, made, bundle)
 
 
+async def with_callbacks(
+    party: RelyingParty, session: AnySession, bundle: TokenBundle, reason: Reason
+) -> Prepared:
+    """`session` with its identity, as the application wants it stored.
+
+    Raises what its callbacks raise, ConfigurationError for an identity of another type than
+    configured, and CookieTooLarge.
+    """
+    application, token = party.application, _applying.set(session)
+    try:
+        resolving = application.identity_of(
+            session.claims, bundle.user_info, bundle.response.access_token, party.settings.name
+        )
+        identity = await party.within_time_limit(resolving)
+        resolved = session.model_copy(update={"identity": identity})
+        approved = await party.within_time_limit(application.approve(resolved, reason))
+        return party.sessions.prepare(approved)
+    finally:
+        _applying.reset(token)
+
+
 async def apply_callbacks(
     party: RelyingParty, live: Live, session: AnySession, bundle: TokenBundle
 ) -> Prepared:
     """The refreshed `session` of `live`, after the application's callbacks.
 
-    If it does not fit into a cookie, or its identity has another type than configured, the result
-    has the new tokens with the identity, claims and ID token of `live`. Raises CookieTooLarge when
-    that does not fit either.
+    The old refresh token is used up, so a callback that fails must not lose the new one. Then, and
+    for a session that does not fit into its cookie, the result has the new tokens, with the
+    identity, claims and ID token of `live`. A SessionError of a callback ends the session, unless
+    it is about an outage. Raises CookieTooLarge when the new tokens do not fit either.
     """
-    before = live.session
-    with applying(session):
-        resolved = await _with_identity(party, session, bundle)
-        whole = await _approve(party, resolved, before)
-        try:
-            return party.sessions.prepare(whole)
-        except (ConfigurationError, CookieTooLarge) as error:
-            party.announcer.announce(EventName.SESSION_IDENTITY_NOT_UPDATED, error)
-        tokens = session.tokens.model_copy(update={"id_token": before.tokens.id_token})
-        small = resolved.model_copy(
-            update={"identity": before.identity, "claims": before.claims, "tokens": tokens}
-        )
-        return party.sessions.prepare(await _approve(party, small, before))
+    try:
+        return await with_callbacks(party, session, bundle, "refresh")
+    except Exception as error:
+        is_too_large = isinstance(error, CookieTooLarge)
+        if isinstance(error, SessionError) and not (error.is_outage or is_too_large):
+            raise
+        known = error if isinstance(error, OIDCError) else None
+        if known is None:
+            _log.exception("a callback failed in a refresh of session %s", session.id)
+        name = EventName.SESSION_IDENTITY_NOT_UPDATED
+        party.announcer.announce(name, known, session_id=session.id)
+    return party.sessions.prepare(_as_before(session, live.session))
+
+
+def _as_before(session: AnySession, before: AnySession) -> AnySession:
+    """`session` with the identity and claims of `before`, and without an access token it lacks."""
+    tokens = {"id_token": before.tokens.id_token}
+    if not before.tokens.access_token:
+        tokens["access_token"] = ""
+    return session.model_copy(
+        update={
+            "identity": before.identity,
+            "claims": before.claims,
+            "tokens": session.tokens.model_copy(update=tokens),
+        }
+    )
 
 
 async def _accept_id_token(

@@ -25,9 +25,8 @@ _OPTIONAL: Final = (
 class ProviderMetadata:
     """An OP's validated metadata. Only `parse` makes instances.
 
-    Lists of supported features are left out, because this client's registration decides.
-    `offers_offline_access` is for advice in the log (Core 11). An optional endpoint with an invalid
-    URL counts as absent; `ignored` says which, and why.
+    Lists of supported features are left out, because this client's registration decides. An
+    optional endpoint with an invalid URL counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -43,7 +42,6 @@ class ProviderMetadata:
     requires_pushed_authorization_requests: bool
     promises_authorization_response_issuer: bool
     ignored: tuple[str, ...] = ()
-    offers_offline_access: bool = False
 
     @classmethod
     def parse(
@@ -78,7 +76,6 @@ class ProviderMetadata:
                 "authorization_response_iss_parameter_supported"
             ),
             ignored=tuple(source.ignored),
-            offers_offline_access=source.lists("scopes_supported", "offline_access"),
         )
 
 
@@ -161,11 +158,6 @@ class _Document:
                 Code.PROVIDER_METADATA_INVALID, f"{name} is missing or not a URL", endpoint=name
             )
         return url
-
-    def lists(self, name: str, value: str) -> bool:
-        """Whether the list `name` has `value`; False if it is not a list."""
-        values = self._members.get(name)
-        return isinstance(values, list) and value in values
 
     def flag(self, name: str) -> bool:
         """A boolean; absent and null are false (Discovery 4.2: no value, no member)."""

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName
-from fastapi_oidc.flows.callback import LoginFailed, LoginRefused, SignedIn, complete_login
+from fastapi_oidc.flows.callback import LoginRefused, SignedIn, complete_login
 from fastapi_oidc.flows.login import LoginOptions, begin_login
 from fastapi_oidc.flows.logout import (
     LogoutOptions,
@@ -236,8 +236,6 @@ class Endpoints(Serving[Identity, RequestData]):
         exchanges, cookies = engine.code_exchanges, context.cookies
         outcome = await complete_login(party, exchanges, parameters, cookies)
         context.record(outcome.changes)
-        if isinstance(outcome, LoginFailed):
-            raise outcome.error
         if isinstance(outcome, LoginRefused):
             outcome.error.instance = engine.name
         else:

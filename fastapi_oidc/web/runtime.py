@@ -16,7 +16,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import Announcer
-from fastapi_oidc.flows.callback import CodeExchanges
+from fastapi_oidc.flows.callback import LoginOutcome
 from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.relying_party import Refreshes, RelyingParty
 from fastapi_oidc.grants import Grants
@@ -137,7 +137,8 @@ class Engine:
         """Where used DPoP proofs are, which a full store must not forget."""
         self.endings, self.last_steps = Endings(clock, are_recorded=given is not None), LastSteps()
         self.refreshes, self.grants = Refreshes(clock), Grants(clock)
-        self.code_exchanges, self.sign_outs = CodeExchanges(clock), SingleFlight[object, Any]()
+        self.code_exchanges = SingleFlight[str, LoginOutcome]()
+        self.sign_outs = SingleFlight[object, Any]()
         self.apis = list[Any]()
         """The APIs that accept access tokens."""
         self.step_ups = dict[StepUp, None]()

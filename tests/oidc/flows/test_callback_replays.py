@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc import OIDC, Clock, IdentityContext, OIDCMiddleware, SignedIn, StandardIdentity
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.flows import relying_party
+from fastapi_oidc.flows import callback, relying_party
 from fastapi_oidc.flows.callback import longest_login
 from fastapi_oidc.session.cookies import KeyRing
 from tests.oidc.flows.fallible_stores import fallible
@@ -129,22 +129,6 @@ async def test_callback_replayed_later_returns_to_the_session(world: World) -> N
     assert world.op.record.calls["token"] == 1
 
 
-async def test_a_step_up_whose_response_was_lost_survives_that_of_another_tab(mode: str) -> None:
-    world, held = make_world(session_store="memory" if mode == "store" else None), Held()
-    browser = await world.signed_in()
-    world.time.advance(120)
-    step_up = "/auth/login?max_age=60&return_to=/me"
-    lost, other = [await callback_url(browser, step_up) for _ in range(2)]
-    world.op.faults.put("token", held)
-    request = begun(copy_of(browser, world).get(lost))
-    await held.gate.until_reached()
-    request.cancel()
-    held.gate.opened.set()
-    await others_have_run(300)
-    assert [await returned(browser, each) for each in (other, lost)] == ["/me", "/me"]
-    assert await generation(browser) == 2
-
-
 @pytest.mark.parametrize("are_two", [False, True], ids=["one process", "two processes"])
 async def test_code_that_was_used_up_is_not_sent_again(mode: str, are_two: bool) -> None:
     """The application refused the login."""
@@ -173,9 +157,7 @@ async def test_login_that_takes_too_long_is_there_at_the_reload(
         return StandardIdentity(sub="alice")
 
     world = make_world(resolve_identity=slow)
-    exchanges = world.oidc.registrations.engine.code_exchanges
-    once = exchanges.once
-    monkeypatch.setattr(exchanges, "once", lambda *call, seconds: once(*call, seconds=0.01))
+    monkeypatch.setattr(callback, "longest_login", lambda _: 0.01)
     browser = world.browser()
     url = await callback_url(browser)
     answer = await browser.get(url)

@@ -16,10 +16,10 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS
 from fastapi_oidc.session.cookies import PENDING_SECONDS
-from fastapi_oidc.testing import AnswerLost, ServerError, SignedOut, TokenRevoked, sign_in
+from fastapi_oidc.testing import AnswerLost, SignedOut, TokenRevoked
 from tests.oidc.flows.steps import LOCAL, copy_of, revoked_by, signed_out, two_processes, user
 from tests.oidc.interleaving import Held, another_process
-from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
 BACK = f"{BASE_URL}/auth/logged-out"
 
@@ -346,47 +346,3 @@ async def test_a_session_that_is_over_and_a_secret_that_is_rotated_are_no_mistak
     asked = await happened(world, browser)
     assert await visit(asked, cookies) == status
     assert advice(caplog) == []
-
-
-@pytest.mark.parametrize(
-    ("scope", "has_token", "offered", "named"),
-    [
-        (["openid"], False, True, ["scope"]),
-        (["openid"], False, False, []),
-        (["openid"], True, True, []),
-        (["openid", "email", "offline_access"], False, True, []),
-    ],
-)
-async def test_a_missing_offline_access_is_named_once(
-    caplog: pytest.LogCaptureFixture,
-    scope: list[str],
-    has_token: bool,
-    offered: bool,
-    named: list[str],
-) -> None:
-    world = make_world(settings={"scope": scope}, client={"issue_refresh_tokens": has_token})
-    if not offered:
-        world.op.edits.put("metadata", lambda document: document | {"scopes_supported": ["openid"]})
-    for _ in range(2):
-        await world.signed_in()
-    assert advice(caplog) == named
-
-
-async def test_advice_keeps_nobody_from_signing_in(caplog: pytest.LogCaptureFixture) -> None:
-    """The metadata have expired by the time the tokens come, and cannot be had again."""
-    time = Time()
-    world = make_world(
-        settings={"scope": ["openid"], "fetch_userinfo": False},
-        client={"issue_refresh_tokens": False},
-        time=time,
-    )
-    await world.signed_in()
-    time.advance(3 * 24 * 3600)
-    async with world.browser() as browser:
-
-        def no_metadata(message: dict[str, Any]) -> dict[str, Any]:
-            world.op.faults.put("metadata", ServerError(503), times=10)
-            return message
-
-        world.op.edits.put("token_response", no_metadata)
-        assert (await sign_in(browser, LOGIN_URL, user="alice")).status_code == 200

@@ -19,7 +19,6 @@ from fastapi_oidc.session.model import EndReason
 from fastapi_oidc.session.rows import Row
 from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import TokenRevoked, sign_in
-from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LEASE,
@@ -76,27 +75,6 @@ async def test_a_login_that_ended_before_its_response_signs_nobody_in(mode: str,
     await world.oidc.revoke(**name)
     assert await returned(browser, url) is None
     assert not told
-
-
-async def test_a_login_that_cannot_be_judged_is_there_at_the_next_reload(mode: str) -> None:
-    replayed: list[bool] = []
-
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        def on_success(_: Request, signed_in: SignedIn[Any]) -> None:
-            replayed.append(signed_in.replayed)
-
-        app.add_route("/own", oidc.callback_handler(on_success=on_success))
-
-    world, outage = fallible_world(mode, mount=mount)
-    browser = world.browser()
-    url = (await callback_url(browser)).replace("/auth/callback", "/own")
-    await leave_amid(world, browser, url)
-    outage.is_down = True
-    assert (await browser.get(url)).status_code == 503
-    outage.is_down = False
-    assert await returned(browser, url) == "/me"
-    assert await user(browser) == "alice"
-    assert replayed == [False]
 
 
 @pytest.mark.parametrize("login", ["silent", "step-up"])
