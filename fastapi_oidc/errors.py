@@ -64,9 +64,9 @@ class ConfigurationError(OIDCError):
         return cast("tuple[str, ...]", self.details.get("faults", (self.explanation,)))
 
 
-def misconfigured(explanation: str) -> ConfigurationError:
-    """The error (configuration.invalid) of an application whose developer must act."""
-    return ConfigurationError(Code.CONFIGURATION_INVALID, explanation)
+def misconfigured(explanation: str, code: Code = Code.CONFIGURATION_INVALID) -> ConfigurationError:
+    """The error of an application whose developer must act."""
+    return ConfigurationError(code, explanation)
 
 
 class Refused:

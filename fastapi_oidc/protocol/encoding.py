@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -25,21 +25,17 @@ else:
 Claims: TypeAlias = Mapping[str, JSON]
 """The members of one JSON object."""
 
-MAX_BYTES = 1_000_000
-
 
 class MalformedJSON(ValueError):
     """The text is not JSON that this library accepts. The message does not quote the text."""
 
 
-def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
+def parse_json(text: bytes) -> JSON:
     """The value of the JSON `text` (RFC 8259). Of a repeated member, the last one (RFC 7515 4).
 
     Raises MalformedJSON for anything else than UTF-8, for NaN, a number that no float can hold, a
-    lone surrogate, more than `max_bytes` bytes or about 200 levels of nesting.
+    lone surrogate or about 200 levels of nesting. Callers limit the size of the text.
     """
-    if len(text) > max_bytes:
-        raise MalformedJSON(f"more than {max_bytes} bytes")
     try:
         value: JSON = from_json(text, allow_inf_nan=False)
         json.dumps(value, allow_nan=False)  # refuses a number that became infinite, such as 1e400
@@ -48,9 +44,9 @@ def parse_json(text: bytes, *, max_bytes: int = MAX_BYTES) -> JSON:
     return value
 
 
-def parse_json_object(text: bytes, *, max_bytes: int = MAX_BYTES) -> Claims:
+def parse_json_object(text: bytes) -> Claims:
     """The members of the JSON object `text`; raises MalformedJSON for anything else."""
-    value = parse_json(text, max_bytes=max_bytes)
+    value = parse_json(text)
     if not isinstance(value, dict):
         raise MalformedJSON("not a JSON object")
     return value
@@ -102,19 +98,36 @@ def decode_base64url(text: str) -> bytes:
 
 
 MAX_TOKEN_LENGTH = 65_536
-MAX_HEADER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The members of a JWS header that are read (RFC 7515 4.1), `jwk` only of DPoP proofs.
+
+    Keys in the header of a token, or at its URLs (`jku`, `x5c`, `x5u`), are never used.
+    """
+
+    alg: str
+    kid: str | None = None
+    typ: str | None = None
+    jwk: JSON = field(default=None, repr=False)
+    crit: JSON = None
+
+
+_HEADER: TypeAdapter[Header] = TypeAdapter(Header)
+
+
+# An OP's tokens have the same few headers.
+@lru_cache(maxsize=64)
+def _header(segment: str) -> Header:
+    return _HEADER.validate_json(decode_base64url(segment), strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactJWS:
-    """A JWS with an unverified signature (RFC 7515 3.1, 4, 5.2). Only `parse` makes instances.
+    """A JWS with an unverified signature (RFC 7515 3.1, 4, 5.2). Only `parse` makes instances."""
 
-    Keys in the header, or at its URLs (`jwk`, `jku`, `x5c`, `x5u`), are never used.
-    """
-
-    algorithm: str
-    kid: str | None
-    typ: str | None
+    header: Header
     payload: bytes = field(repr=False)
     signature: bytes = field(repr=False)
     signing_input: bytes = field(repr=False)
@@ -124,18 +137,21 @@ class CompactJWS:
         """Parse a JWS. Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
         if len(text) > MAX_TOKEN_LENGTH:
             raise ProtocolViolation(Code.JWS_TOO_LARGE, f"more than {MAX_TOKEN_LENGTH} characters")
-        segments = text.split(".")
-        if len(segments) == 5:
-            raise ProtocolViolation(Code.JWS_MALFORMED, "encrypted tokens are not supported")
-        if len(segments) != 3:
-            raise ProtocolViolation(Code.JWS_MALFORMED, "not three parts")
-        header, payload, signature = segments
-        return cls(
-            *_header(header),
-            payload=_octets(payload),
-            signature=_octets(signature),
-            signing_input=f"{header}.{payload}".encode("ascii"),
-        )
+        try:
+            head, payload, signature = text.split(".")
+            jws = cls(
+                _header(head),
+                payload=decode_base64url(payload),
+                signature=decode_base64url(signature),
+                signing_input=f"{head}.{payload}".encode("ascii"),
+            )
+        except ValueError:
+            explanation = "not the three parts of a signed token; an encrypted one has five"
+            raise ProtocolViolation(Code.JWS_MALFORMED, explanation) from None
+        # No extensions are supported, so critical ones must be refused (4.1.11).
+        if jws.header.crit is not None:
+            raise ProtocolViolation(Code.JWS_CRITICAL)
+        return jws
 
     def claims(self) -> Claims:
         """The payload as a claims set (RFC 7519 7.2). Trust it only after verification.
@@ -146,40 +162,3 @@ class CompactJWS:
             return parse_json_object(self.payload)
         except MalformedJSON as malformed:
             raise ProtocolViolation(Code.JWS_CLAIMS_MALFORMED, str(malformed)) from None
-
-
-class _Header(NamedTuple):
-    algorithm: str
-    kid: str | None
-    typ: str | None
-
-
-# An OP's tokens have the same few headers.
-@lru_cache(maxsize=64)
-def _header(segment: str) -> _Header:
-    try:
-        members = parse_json_object(_octets(segment), max_bytes=MAX_HEADER_BYTES)
-    except MalformedJSON as malformed:
-        raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {malformed}") from None
-    # No extensions are supported, so critical ones must be refused (4.1.11).
-    if "crit" in members:
-        raise ProtocolViolation(Code.JWS_CRITICAL)
-    return _Header(_required(members, "alg"), _optional(members, "kid"), _optional(members, "typ"))
-
-
-def _octets(segment: str) -> bytes:
-    try:
-        return decode_base64url(segment)
-    except ValueError:
-        raise ProtocolViolation(Code.JWS_MALFORMED, "a part is not base64url") from None
-
-
-def _required(members: Claims, name: str) -> str:
-    value = members.get(name)
-    if not isinstance(value, str):
-        raise ProtocolViolation(Code.JWS_MALFORMED, f"header: {name} is not a text")
-    return value
-
-
-def _optional(members: Claims, name: str) -> str | None:
-    return _required(members, name) if name in members else None

@@ -174,7 +174,7 @@ class TokenVerifier:
             claims = verified_claims(
                 jws, keys, algorithms=pinned, client_secret=secret, setting=setting
             )
-            return VerifiedToken(jws.typ, jws.algorithm, claims)
+            return VerifiedToken(jws.header.typ, jws.header.alg, claims)
 
         if not _need_keys(pinned):
             return verify_with(JsonWebKeySet(()))

@@ -91,7 +91,7 @@ class OPResponse:
 
     def _parsed(self, body: bytes) -> JSON:
         try:
-            return parse_json(body, max_bytes=len(body))
+            return parse_json(body)
         except MalformedJSON as error:
             raise self._malformed(str(error)) from error
 

@@ -284,7 +284,7 @@ class ResourceServer:
         except (ProviderError, Unverified) as error:
             if error.code is not Code.JWS_SIGNATURE:
                 # A token that breaks another rule is refused for it, whichever key has signed it.
-                self._accepted(unverified.typ, unverified.claims(), issuer)
+                self._accepted(unverified.header.typ, unverified.claims(), issuer)
             raise
         return self._accepted(verified.header_typ, verified.claims, issuer)
 

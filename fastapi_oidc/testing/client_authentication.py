@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import unquote_plus
 
-from fastapi_oidc.errors import ProtocolViolation
+from fastapi_oidc.errors import OIDCError, ProtocolViolation
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKeySet, verified_claims
 from fastapi_oidc.testing.keys import HMAC_ALGORITHMS, public_jwk
@@ -45,14 +45,14 @@ class Assertion:
     def require_signed_by(self, client: DevClient) -> None:
         """Refuse a signature by another key than the client's secret or private key."""
         key = client.verification_key
-        named = {} if self.jws.kid is None else {"kid": self.jws.kid}
+        named = {} if self.jws.header.kid is None else {"kid": self.jws.header.kid}
         keys = JsonWebKeySet.parse({"keys": [{**public_jwk(key), **named}] if key else []})
         try:
             verified_claims(
                 self.jws, keys, algorithms=set(ALGORITHMS), client_secret=client.client_secret
             )
-        except ProtocolViolation as violation:
-            raise _refused("the signature of the assertion is wrong") from violation
+        except OIDCError as error:
+            raise _refused("the signature of the assertion is wrong") from error
 
     def require_fresh(self, op: ProviderState) -> None:
         """Refuse a wrong `iss`, `sub`, `aud`, `exp` or `iat`, and a used `jti`."""
@@ -151,7 +151,7 @@ def _assertion(form: Parameters) -> Presented:
         raise Refusal("invalid_request", "client_assertion_type is not jwt-bearer (RFC 7523 2.2)")
     assertion = Assertion.parse(form["client_assertion"])
     method: AuthenticationMethod = (
-        "client_secret_jwt" if assertion.jws.algorithm in HMAC_ALGORITHMS else "private_key_jwt"
+        "client_secret_jwt" if assertion.jws.header.alg in HMAC_ALGORITHMS else "private_key_jwt"
     )
     return Presented(method, assertion.subject, assertion=assertion)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastapi_oidc.errors import ProtocolViolation
+from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import verified_claims
 from fastapi_oidc.testing.registration import DevClient, DevUser
@@ -34,7 +34,7 @@ def verified_hint(op: ProviderState, id_token: str) -> Hint | None:
             algorithms={client.id_token_signed_response_alg},
             client_secret=client.client_secret,
         )
-    except ProtocolViolation:
+    except OIDCError:
         return None
     return Hint(client, op.users.get(str(claims.get("sub"))))
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pydantic import JsonValue
 
 from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKey, JsonWebKeySet, PublicKey
+from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKeySet, PublicKey
 from fastapi_oidc.protocol.jose.sign import PrivateKey, load_private_key
 
 Claims = Mapping[str, JsonValue]
@@ -92,7 +92,7 @@ class SigningKeys:
     def of_hints(self) -> JsonWebKeySet:
         """The public keys that verify ID tokens as hints: all that were ever used."""
         keys = (*self._keys.values(), *self._replaced)
-        return JsonWebKeySet(tuple(JsonWebKey.parse(key.jwk()) for key in keys))
+        return JsonWebKeySet.parse({"keys": [key.jwk() for key in keys]})
 
     def saved(self) -> dict[str, SavedKey]:
         """Every key by its algorithm; missing keys are made."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from jose.backends.base import Key
 
-from fastapi_oidc.errors import Code, ConfigurationError
+from fastapi_oidc.errors import Code, misconfigured
 from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS, Algorithm, key_of, require_secret
 
-PrivateKey: TypeAlias = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
+PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+_UNUSABLE: Final = Code.CONFIGURATION_KEY_UNUSABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Signer:
     @classmethod
     def of_secret(cls, client_secret: str | None, algorithm: str) -> Self:
         """A signer with a client secret; raises ConfigurationError."""
-        row = _row(algorithm)
-        if row.key_type != "oct":
-            raise _unusable(f"{row.name} does not sign with a secret")
+        row = ALGORITHMS.get(algorithm)
+        if row is None or row.key_type != "oct":
+            raise misconfigured("a secret signs with HS256, HS384 or HS512", _UNUSABLE)
         return cls(row, None, require_secret(row, client_secret))
 
     @classmethod
@@ -49,14 +49,14 @@ class Signer:
         The defaults are from the JWK, else from the type of key. Raises ConfigurationError
         (configuration.key_unusable), which does not quote the key.
         """
-        jwk = private_key if isinstance(private_key, Mapping) else {}
+        jwk: Mapping[str, Any] = private_key if isinstance(private_key, Mapping) else {}
         key = load_private_key(private_key)
-        named = algorithm or _name(jwk, "alg")
-        row = next((row for row in ALGORITHMS.values() if row.fits(key)), None)
-        row = row if named is None else _row(named)
-        if row is None or not row.fits(key):
-            raise _unusable("the private key is of another kind or too short for its algorithm")
-        return cls(row, key_id or _name(jwk, "kid"), row.key(key))
+        named = algorithm or jwk.get("alg")
+        rows = (row for row in ALGORITHMS.values() if row.fits(key) and named in (None, row.name))
+        if (row := next(rows, None)) is None:
+            explanation = "the private key is of another kind or too short for its algorithm"
+            raise misconfigured(explanation, _UNUSABLE)
+        return cls(row, key_id or jwk.get("kid"), row.key(key))
 
     def sign(
         self,
@@ -66,12 +66,9 @@ class Signer:
         jwk: Mapping[str, object] | None = None,
     ) -> str:
         """The claims as a signed JWT (RFC 7515 3.1), with the public key `jwk` in its header."""
-        header: dict[str, object] = {"alg": self.algorithm.name, "typ": typ}
-        if jwk is not None:
-            header["jwk"] = jwk
-        if self.key_id is not None:
-            header["kid"] = self.key_id
-        signing_input = f"{_encoded(header)}.{_encoded(claims)}"
+        header = {"alg": self.algorithm.name, "typ": typ, "kid": self.key_id, "jwk": jwk}
+        named = {name: value for name, value in header.items() if value is not None}
+        signing_input = f"{_encoded(named)}.{_encoded(claims)}"
         signature = self.key.sign(signing_input.encode("ascii"))
         return f"{signing_input}.{encode_base64url(signature)}"
 
@@ -81,7 +78,7 @@ def load_private_key(private_key: str | Mapping[str, object] | PrivateKey) -> Pr
 
     Raises ConfigurationError (configuration.key_unusable), which does not quote the key.
     """
-    if isinstance(private_key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
+    if isinstance(private_key, PrivateKey):
         return private_key
     try:
         if isinstance(private_key, str):
@@ -90,26 +87,11 @@ def load_private_key(private_key: str | Mapping[str, object] | PrivateKey) -> Pr
             key = key_of(private_key)
     except Exception:  # python-jose may raise any exception, which may quote the key
         key = None
-    if not isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey):
-        raise _unusable("the private key is neither an unencrypted PEM nor a private JWK")
+    if not isinstance(key, PrivateKey):
+        explanation = "the private key is neither an unencrypted PEM nor a private JWK"
+        raise misconfigured(explanation, _UNUSABLE)
     return key
-
-
-def _row(name: str) -> Algorithm:
-    row = ALGORITHMS.get(name)
-    if row is None:
-        raise _unusable("unknown signing algorithm")
-    return row
-
-
-def _name(jwk: Mapping[str, object], name: str) -> str | None:
-    value = jwk.get(name)
-    return value if isinstance(value, str) else None
 
 
 def _encoded(members: Mapping[str, object]) -> str:
     return encode_base64url(json.dumps(members, separators=(",", ":")).encode())
-
-
-def _unusable(explanation: str) -> ConfigurationError:
-    return ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation)

@@ -85,7 +85,7 @@ def test_what_a_key_makes_is_accepted() -> None:
 
 
 def test_swapped_arguments_are_no_proof() -> None:
-    with pytest.raises(ValueError, match="a method and an absolute URL, in this order"):
+    with pytest.raises(ValueError, match="relative URL"):
         KEY.proof("https://op.test/token", "POST", NOW)
 
 
@@ -96,7 +96,7 @@ def test_at_a_token_endpoint_neither_token_nor_nonce_is_needed() -> None:
 
 BROKEN: Rules = {
     Code.DPOP_MALFORMED: [
-        *changes("jti", None, "", "x" * 257),
+        *changes("jti", None, ""),
         *changes("htm", None),
         *changes("htu", None, "https://[", "https://api.test:x/machines"),
         *changes("iat", None, "now"),
@@ -120,24 +120,6 @@ def test_one_wrong_claim(change: Changes, code: Code) -> None:
 @pytest.mark.parametrize("iat", [NOW - 60, NOW + 60])
 def test_clocks_may_differ_by_a_minute(iat: int) -> None:
     assert accepted(signed(claims(iat=iat))).iat == iat
-
-
-@pytest.mark.parametrize(
-    ("htu", "is_told"),
-    [
-        ("https://api.test/svc/machines", True),
-        ("https://api.test:8443/machines", False),
-        ("https://api.test/other", False),
-    ],
-)
-def test_a_prefix_that_a_proxy_removes_is_told(htu: str, is_told: bool) -> None:
-    with pytest.raises(ProtocolViolation) as caught:
-        accepted(signed(claims(htu=htu)))
-    assert ("--root-path" in str(caught.value)) == is_told
-
-
-def test_the_longest_jti() -> None:
-    assert accepted(signed(claims(jti="x" * 256))).jti == "x" * 256
 
 
 @pytest.mark.parametrize("htu", ["HTTPS://API.test/machines", "https://api.test:443/machines?a#b"])
@@ -313,11 +295,11 @@ def test_an_assertion_names_the_client_and_one_audience(method: str, algorithm: 
         "client_assertion": assertion,
     }
     token = CompactJWS.parse(assertion)
-    assert token.algorithm == (algorithm or ("HS256" if by_secret else "RS256"))
-    assert token.typ == "client-authentication+jwt"
-    assert token.kid == (None if by_secret else "key-1")
+    assert token.header.alg == (algorithm or ("HS256" if by_secret else "RS256"))
+    assert token.header.typ == "client-authentication+jwt"
+    assert token.header.kid == (None if by_secret else "key-1")
     keys = JsonWebKeySet.parse({"keys": [rsa_jwk(rsa_key(), kid="key-1")]})
-    claims = verified_claims(token, keys, algorithms={token.algorithm}, client_secret=SECRET)
+    claims = verified_claims(token, keys, algorithms={token.header.alg}, client_secret=SECRET)
     who = {"iss": CLIENT_ID, "sub": CLIENT_ID, "aud": ISSUER}
     assert claims == who | {"jti": "jti-1", "iat": NOW, "exp": NOW + 60}
 

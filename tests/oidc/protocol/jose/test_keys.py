@@ -1,15 +1,15 @@
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
-from fastapi_oidc.protocol.encoding import JSON, Claims, CompactJWS
+from fastapi_oidc.protocol.encoding import JSON, Claims, CompactJWS, Header
 from fastapi_oidc.protocol.jose.keys import (
     ALGORITHMS,
     JsonWebKey,
     JsonWebKeySet,
-    UnusableKey,
     Unverified,
     require_algorithms,
     verified_claims,
@@ -48,8 +48,6 @@ POINT = ec_key().public_key().public_numbers()
         (RSA, ["RS256"]),
         (changed(RSA, {"alg": ABSENT}), RSA_ALGORITHMS),
         (changed(RSA, {"alg": None}), RSA_ALGORITHMS),
-        (changed(RSA, {"alg": "RSA-OAEP"}), []),
-        (changed(RSA, {"alg": "ES256"}), []),
         (EC, ["ES256"]),
         (ec_jwk(ec_key("P-384"), kid="ec-2"), ["ES384"]),
         (ec_jwk(ec_key("P-521"), kid="ec-3"), ["ES512"]),
@@ -57,19 +55,22 @@ POINT = ec_key().public_key().public_numbers()
     ],
 )
 def test_a_key_verifies_what_it_may(jwk: dict[str, JSON], algorithms: list[str]) -> None:
+    assert parsed(jwk) == (jwk["kid"], algorithms)
+
+
+def parsed(jwk: dict[str, JSON]) -> tuple[object, list[str]]:
     key = JsonWebKey.parse(jwk)
-    assert key.kid == jwk["kid"]
-    assert list(key.verifiers) == algorithms
+    assert key is not None
+    return key.kid, list(key.verifiers)
 
 
 def test_the_shortest_rsa_key_is_read() -> None:
-    JsonWebKey.parse(changed(RSA, {"n": number(1 << 2047 | 1)}))
+    parsed(changed(RSA, {"n": number(1 << 2047 | 1)}))
 
 
 @pytest.mark.parametrize("name", ["kid", "use", "alg", "key_ops", "d"])
 def test_a_description_of_null_is_absent(name: str) -> None:
-    null, absent = (JsonWebKey.parse(changed(RSA, {name: value})) for value in (None, ABSENT))
-    assert (null.kid, set(null.verifiers)) == (absent.kid, set(absent.verifiers))
+    assert parsed(changed(RSA, {name: None})) == parsed(changed(RSA, {name: ABSENT}))
 
 
 def unusable(jwk: dict[str, JSON], wrong: Sequence[Changes]) -> list[object]:
@@ -81,7 +82,7 @@ DEFECTS: Mapping[str, Sequence[object]] = {
     "RSA: secret": unusable(RSA, [{"kty": "oct", "k": "c2VjcmV0"}, {"d": "AQAB"}]),
     "RSA: use": unusable(RSA, changes("use", "enc", ["sig"])),
     "RSA: operations": unusable(RSA, changes("key_ops", ["encrypt"], [], "verify")),
-    "RSA: description": unusable(RSA, [*changes("kid", 1, ["rsa-1"]), {"alg": 1}]),
+    "RSA: algorithm": unusable(RSA, changes("alg", "RSA-OAEP", "ES256", 1)),
     "RSA: no modulus": unusable(RSA, changes("n", ABSENT, None, "", MODULUS)),
     "RSA: text of the modulus": unusable(RSA, changes("n", "not base64url!")),
     "RSA: modulus": unusable(RSA, changes("n", number(1 << 2046 | 1))),
@@ -104,8 +105,7 @@ DEFECTS: Mapping[str, Sequence[object]] = {
 
 @pytest.mark.parametrize("jwk", each(DEFECTS))
 def test_one_defect_makes_a_key_unusable(jwk: object) -> None:
-    with pytest.raises(UnusableKey):
-        JsonWebKey.parse(jwk)
+    assert JsonWebKey.parse(jwk) is None
 
 
 def test_unusable_keys_do_not_poison_the_set() -> None:
@@ -216,16 +216,11 @@ def test_known_algorithms_can_be_pinned(names: list[str]) -> None:
     assert require_algorithms(names, SECRET) == frozenset(names)
 
 
-WRONG = {
-    "no list": ("RS256", "xRS256y", b"RS256", None, 1, []),
-    "none": (["none"], ["RS256", "none"]),
-    "unknown": (["rs256"], ["RS257"], ["RS256 "], [None], [["RS256"]]),
-    "both kinds of keys": (["RS256", "HS256"],),
-}
-
-
-@pytest.mark.parametrize("names", each(WRONG))
-def test_any_other_choice_is_a_configuration_error(names: object) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [[], "RS256", ["none"], ["RS256", "none"], ["rs256"], ["RS256 "], ["RS256", "HS256"]],
+)
+def test_any_other_choice_is_a_configuration_error(names: list[str]) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         require_algorithms(names, SECRET)
 
@@ -236,22 +231,6 @@ def test_a_secret_is_as_long_as_the_hash(name: str, octets: int) -> None:
     for secret in ("s" * (octets - 1), "", None, "-----BEGIN PUBLIC KEY-----" + "s" * octets):
         with refused(Code.CONFIGURATION_SECRET_TOO_SHORT, ConfigurationError):
             require_algorithms([name], secret)
-
-
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["RS265"], "RS265"),
-        (["RS265", "none"], "RS265, none"),
-        (["a-secret-that-was-written-here"], "(no name)"),
-        (["RS256\n"], "(no name)"),
-        (["x"] * 9, "x, x, x, x, x"),
-    ],
-)
-def test_an_unknown_name_is_shown_if_it_is_a_name(names: list[str], shown: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        require_algorithms(names, SECRET)
-    assert caught.value.explanation.startswith(f"unknown signing algorithm {shown}; known are RS")
 
 
 CLAIMS = {"iss": "client-1", "aud": "https://op.test/", "exp": 1}
@@ -286,7 +265,7 @@ def test_every_form_of_a_key_signs_alike_with_the_algorithm_of_its_kind(algorith
         signer = Signer.of_private_key(form, key_id=None)
         assert signer.algorithm.name == algorithm
         jws = CompactJWS.parse(signer.sign(CLAIMS))
-        unnamed = CompactJWS(algorithm, None, None, jws.payload, jws.signature, jws.signing_input)
+        unnamed = replace(jws, header=Header(algorithm))
         assert verified_claims(unnamed, keys, algorithms={algorithm}, client_secret=None)
 
 
@@ -296,8 +275,6 @@ def test_a_jwk_names_its_algorithm_and_itself() -> None:
     assert (signer.algorithm.name, signer.key_id) == ("PS384", "key-2")
     assert (other.algorithm.name, other.key_id) == ("RS256", "key-2")
     assert Signer.of_private_key(jwk, key_id="key-3").key_id == "key-3"
-    no_texts = Signer.of_private_key(jwk | {"alg": 256, "kid": 2})
-    assert (no_texts.algorithm.name, no_texts.key_id) == ("RS256", None)
 
 
 @pytest.mark.parametrize(
