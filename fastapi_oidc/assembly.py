@@ -47,7 +47,7 @@ from fastapi_oidc.session.session_cookie import (
 )
 from fastapi_oidc.session.store import Store
 from fastapi_oidc.settings import OIDCSettings
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.pages import Page, RenderPage
 from fastapi_oidc.web.runtime import (
     CreatePublicSession,
@@ -59,7 +59,6 @@ from fastapi_oidc.web.runtime import (
     RequestDataContext,
     Runtime,
 )
-from fastapi_oidc.web.unawaited import require_takes
 
 PATIENCE: Final = 180.0
 """Seconds for which a shutdown waits for token requests at the most, if a function finds

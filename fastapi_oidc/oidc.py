@@ -36,7 +36,6 @@ from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
-from fastapi_oidc.web.step_up import with_step_up
 
 Identity = TypeVar("Identity", default=StandardIdentity)
 RequestData = TypeVar("RequestData", default=None)
@@ -254,7 +253,7 @@ class OIDC(
         engine = self.engine
         engine.announcer.advise_on_seconds(f"oidc.{name}", step_up.max_age)
         engine.step_ups[step_up] = None
-        return with_step_up(name, step_up, self.require_auth)
+        return guards.with_step_up(name, step_up, self.require_auth)
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""

@@ -16,9 +16,8 @@ from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.settings import DEFAULT_NAME, OIDCSettings
-from fastapi_oidc.web.misuse import require_kind
+from fastapi_oidc.web.misuse import require_kind, require_takes
 from fastapi_oidc.web.runtime import LoadRequestData, Runtime
-from fastapi_oidc.web.unawaited import require_takes
 
 MOST_FOUND: Final = 1000
 """Maximum number of registrations that one process remembers of those that a function has found. If

@@ -49,12 +49,11 @@ from fastapi_oidc.web.guards import (
     needs_of,
     scopes_of,
 )
-from fastapi_oidc.web.misuse import Argument, awaited, require_kind
+from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import SAFE_METHODS, token_scheme_in
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving, context_of, require_own_middleware
-from fastapi_oidc.web.unawaited import require_takes
 
 TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
 

@@ -32,7 +32,7 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web import login_query, requests
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind
+from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
 from fastapi_oidc.web.pages import (
     NO_STORE,
     SCRIPT,
@@ -45,7 +45,6 @@ from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, 
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import CSRF_HEADER, RequestData
 from fastapi_oidc.web.serving import EndpointFunction, Serving
-from fastapi_oidc.web.unawaited import require_takes
 
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None

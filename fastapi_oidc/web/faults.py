@@ -8,21 +8,25 @@ with the names of the module, so it does not find an `oidc` that is local to a f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from inspect import isclass
-from typing import Any, ForwardRef, get_args
+import ast
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from textwrap import dedent
+from types import MethodType, ModuleType
+from typing import Any, ForwardRef, cast, get_args
 
 from fastapi.dependencies.models import Dependant
+from fastapi.params import Depends
 from pydantic.fields import FieldInfo
 
 from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.session.model import PublicSession, StandardIdentity
 from fastapi_oidc.web.application import Endpoint, flattened
 from fastapi_oidc.web.guards import FromAPI
-from fastapi_oidc.web.misuse import Dependency, name_with
+from fastapi_oidc.web.misuse import Awaited, Dependency, is_a, name_with
 from fastapi_oidc.web.runtime import Engine
 from fastapi_oidc.web.serving import Serving
-from fastapi_oidc.web.unawaited import unawaited_call, unread_guards
 
 
 def require_sound_endpoints(app: Any, endpoints: Sequence[Endpoint], engine: Engine) -> None:
@@ -57,10 +61,10 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
             "returns: it is for your code, with await. Guards are oidc.require_auth, "
             "oidc.require_role(...) and api.require(...)"
         )
-    if source := unawaited_call(call):
+    if source := _unawaited_call(call):
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     read_by_fastapi: list[object] = [each.call for each in dependant.dependencies]
-    for guard in (each for each in unread_guards(call) if each not in read_by_fastapi):
+    for guard in (each for each in _unread_guards(call) if each not in read_by_fastapi):
         yield (
             f"{_qualified(call)} declares Depends({guard.name}) where FastAPI reads no dependency: "
             "declare it as a parameter of the function that is decorated. Of a class with "
@@ -97,7 +101,7 @@ def _faults_of_scopes(dependant: Dependant, name: str) -> Iterator[str]:
 def _faults_of_parameter(parameter: str, field: FieldInfo, call: object) -> Iterator[str]:
     """What is wrong with a parameter that FastAPI would read from the request."""
     where = f"{parameter!r} of {_qualified(call)}"
-    if issubclass(type(field.default), Dependency):
+    if is_a(field.default, Dependency):
         yield f"the guard of {where} is never called: write Depends(...) around it"
     if isinstance(annotation := field.annotation, ForwardRef) and field.is_required():
         yield (
@@ -115,6 +119,93 @@ def _qualified(call: object) -> str:
 
 def _is_of_sessions(annotation: object) -> bool:
     """Whether FastAPI would read a session, or a list or union with one, from the request."""
-    is_public = isclass(annotation) and issubclass(annotation, PublicSession)
+    is_public = inspect.isclass(annotation) and issubclass(annotation, PublicSession)
     is_own = is_public or annotation is StandardIdentity
     return is_own or any(map(_is_of_sessions, get_args(annotation)))
+
+
+def _unawaited_call(call: Any) -> str | None:
+    """The source of a statement that calls a guard or coroutine of this library, or None.
+
+    What `call` returns may be awaited. If FastAPI drops it, the request is refused.
+    """
+    function = inspect.unwrap(call)
+    names = _names_of(function)
+    if not any(is_a(each, Dependency, Awaited, ModuleType) for each in names.values()):
+        return None
+    statements = [each for each in _own_nodes(_syntax_of(function)) if isinstance(each, ast.Expr)]
+    for called in (each.value for each in statements):
+        if isinstance(called, ast.Call) and _is_to_be_used(_value_of(called.func, names)):
+            return ast.unparse(called)
+    return None
+
+
+def _names_of(function: Any) -> Mapping[str, Any]:
+    """The variables of other scopes that the function's code has; nothing for another object."""
+    with suppress(TypeError, ValueError):  # no function, or a variable that has no value yet
+        found = inspect.getclosurevars(function)
+        own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+        names = {**found.globals, **found.nonlocals}
+        return {name: value for name, value in names.items() if name not in own}
+    return {}
+
+
+def _syntax_of(function: Any) -> ast.AST:
+    """The definition of a function; an empty one without source, and for a lambda."""
+    with suppress(Exception):  # such as TokenError, if the file has changed
+        (defined,) = ast.parse(dedent(inspect.getsource(function))).body
+        return defined
+    return ast.Pass()
+
+
+def _own_nodes(syntax: ast.AST) -> Iterator[ast.AST]:
+    """All nodes of a function in order, without the functions and classes in it."""
+    for node in ast.iter_child_nodes(syntax):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+            yield from _own_nodes(node)
+
+
+def _value_of(name: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What a name or an attribute of ours is; None if only running the code would tell."""
+    if isinstance(name, ast.Name):
+        return names.get(name.id)
+    if isinstance(name, ast.Attribute):
+        owner = _value_of(name.value, names)
+        with suppress(Exception):  # a property may need a request, and a proxy may raise
+            if is_a(owner, Awaited):
+                return getattr(owner, name.attr)
+            return inspect.getattr_static(owner, name.attr, None)
+    return None
+
+
+def _is_to_be_used(value: Any) -> bool:
+    """Whether its call is a coroutine of this library, or a guard."""
+    if is_a(value, MethodType) and is_a(value.__self__, Awaited):
+        makes_a_guard = value.__name__.startswith("require")
+        return makes_a_guard or inspect.iscoroutinefunction(inspect.unwrap(value))
+    return is_a(value, Dependency)
+
+
+def _unread_guards(call: Any) -> Iterator[Dependency]:
+    """The guards among parameters that FastAPI does not read.
+
+    Of a class it reads `__init__`, and of a decorated function the one that is decorated.
+    """
+    unread = [vars(call).get("__call__")] if inspect.isclass(call) else []
+    while hasattr(call, "__wrapped__"):
+        unread.append(call)
+        call = call.__wrapped__
+    for each in filter(None, unread):
+        for declared in _declared(each):
+            if isinstance(declared, Depends) and is_a(declared.dependency, Dependency):
+                yield cast("Dependency", declared.dependency)
+
+
+def _declared(function: Any) -> Iterator[object]:
+    """The default values of the parameters, and what is in their annotations."""
+    with suppress(Exception):  # an annotation that nothing can evaluate has an error of its own
+        signature = inspect.signature(function, follow_wrapped=False, eval_str=True)
+        for parameter in signature.parameters.values():
+            yield parameter.default
+            yield from get_args(parameter.annotation)[1:]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
 from types import NoneType
 from typing import Any, Final, Generic, NoReturn, ParamSpec, TypeAlias, TypeVar
 
+from fastapi.params import Depends
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse
@@ -189,7 +191,7 @@ def awaited(
 
 def refuses(call: Any) -> bool:
     """Whether it is a guard, which refuses requests without a session or token."""
-    return issubclass(type(call), Dependency) and bool(call.refuses)
+    return is_a(call, Dependency) and bool(call.refuses)
 
 
 def require_kind(argument: str, given: object, *kinds: type) -> None:
@@ -198,6 +200,29 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
         wanted = " or ".join("None" if each is NoneType else each.__name__ for each in kinds)
         kind = f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__
         raise TypeError(f"{argument} must be {wanted}, not {kind.partition('[')[0]}")
+
+
+def require_takes(name: str, callback: Any, *given: type) -> None:
+    """Raise ConfigurationError for a callback that cannot be called with values of these types."""
+    if callback is not None and not callable(callback):
+        raise misconfigured(f"{name} is a function, not {type(callback).__name__}")
+    try:
+        taken = inspect.signature(callback, follow_wrapped=False)
+    except (TypeError, ValueError):  # there is none, or it is written in C
+        return
+    try:
+        named = taken.bind(*given).arguments
+    except TypeError:
+        kinds = ", ".join(str(getattr(each, "__name__", each)) for each in given)
+        raise misconfigured(f"{name} is called with ({kinds}), and takes {taken}") from None
+    left = [each for name, each in taken.parameters.items() if name not in named]
+    if any(is_a(each.default, Depends) for each in left):
+        raise misconfigured(f"{name} has Depends(...): this library calls it, and injects nothing")
+
+
+def is_a(value: object, *kinds: type) -> bool:
+    """Like `isinstance`, without `__class__`: a proxy would load what it stands for, or raise."""
+    return issubclass(type(value), kinds)
 
 
 def name_with(function: Any, owner: object) -> str:

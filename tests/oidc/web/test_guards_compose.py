@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi_oidc import OIDC, OIDCMiddleware, OIDCSession, PersistContext, require_auth
 from fastapi_oidc.clock import DEFAULT_DRIFT
 from fastapi_oidc.testing import AuthorizationRequested, sign_in
-from fastapi_oidc.web.step_up import FRESH_SECONDS
+from fastapi_oidc.web.guards import FRESH_SECONDS
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
 from tests.oidc.world import BASE_URL, World, make_world

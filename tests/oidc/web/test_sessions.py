@@ -30,7 +30,7 @@ from fastapi_oidc import (
     require_auth,
 )
 from fastapi_oidc.testing import ServerError, sign_in
-from fastapi_oidc.web.unawaited import require_takes
+from fastapi_oidc.web.misuse import require_takes
 from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "accept": "text/html"}
