@@ -20,7 +20,7 @@ from fastapi_oidc.testing import DevProvider, DevUser
 def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
     """The application at `settings.base_url`, and its API; `options` are those of `OIDC`."""
     oidc = OIDC(settings, **options)
-    machines_url = f"{settings.origin}/machines"
+    machines_url = f"{settings.base_url}/machines"
     api = oidc.api(audience=machines_url)
     app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)

@@ -133,7 +133,7 @@ class Assembly:
     def runtime(self, registered: Mapping[str, OIDCSettings], name: str) -> Runtime:
         """What serves requests by these registrations, by label. `name` is that of the cookies."""
         first = next(iter(registered.values()))
-        keys, names = first.key_ring(), CookieNames(name, secure=first.is_secure)
+        keys, names = first.key_ring(), first.cookie_names(name)
         announcer = self._announcer_of(*registered)
         sessions = self._sessions(first, keys, names, announcer)
         together: list[RelyingParty] = []
@@ -143,7 +143,7 @@ class Assembly:
             engine=self.engine,
             party=together[0],
             csrf=CSRFTokens(keys.keys("csrf")),
-            origin=first.origin,
+            origin=first.base_url,
             trusted_origins=frozenset(first.trusted_origins),
             labels={settings.name: label for label, settings in registered.items()},
             cookie=names.session.encode(),
@@ -217,7 +217,7 @@ class Assembly:
 
         So a cookie is worth nothing at the host of another tenant, even if both have one name.
         """
-        return keys.sealer(f"{purpose} {settings.origin}" if self._is_found else purpose)
+        return keys.sealer(f"{purpose} {settings.base_url}" if self._is_found else purpose)
 
 
 def _store(options: Options[Any, Any], clock: Clock) -> Store | None:

@@ -64,20 +64,13 @@ PEER_NAMES: Final[Mapping[str, str]] = {
     name: ours for ours, names in _NAMES.items() for name in names.split()
 }
 
-_IN_CODE: Final = (
-    "resolve_identity load_request_data identity_type before_session_persist create_public_session "
-    "session_store back_channel_logout_store refresh_lock downstream_apis render_page on_event "
-    "http transport clock"
+_STORES: Final = (
+    "session_store back_channel_logout_store refresh_lock store redis redis_url database_url"
 )
-ARGUMENTS: Final = tuple(_IN_CODE.split())
-"""The arguments of `OIDC` that are no settings."""
-
-_STORES: Final = ("store", "redis", "redis_url", "database_url")
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     **PEER_NAMES,
-    **{name: f"it is passed in code: OIDC(settings, {name}=...)" for name in ARGUMENTS},
-    **dict.fromkeys(_STORES, "a store is passed in code: OIDC(settings, session_store=...)"),
+    **dict.fromkeys(_STORES.split(), "a store is passed in code: OIDC(..., session_store=...)"),
 }
 """What a name that is no setting stands for here."""
 
@@ -104,7 +97,7 @@ PEER_MEMBERS: Final[Mapping[str, str]] = {
 }
 
 
-def hint_for(name: str, known: Collection[str]) -> str | None:
+def hint_for(name: str, known: Collection[str], similarity: float = 0.6) -> str | None:
     """What `name` is called here, as a question or a sentence; None if nothing is like it.
 
     `known` are the names that are accepted where `name` was written.
@@ -113,7 +106,7 @@ def hint_for(name: str, known: Collection[str]) -> str | None:
     meant = OTHER_NAMES.get(word)
     if meant is not None and " " in meant:
         return meant
-    likely = [meant] if meant in known else get_close_matches(word, known, n=1)
+    likely = [meant] if meant in known else get_close_matches(word, known, 1, similarity)
     return f"is {likely[0]} meant?" if likely else meant
 
 

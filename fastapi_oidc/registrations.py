@@ -61,7 +61,7 @@ class Registrations:
         name = options.get("name") or DEFAULT_NAME
         if isinstance(given, OIDCSettings):
             name = options.get("name") or given.name
-            registered = {given.name: given.checked()}
+            registered = {given.name: given}
         elif isinstance(given, Mapping):
             registered = _checked(given)
         else:
@@ -126,7 +126,7 @@ class Registrations:
         key = _Client(name, settings.base_url, settings.issuer, settings.client_id)
         known, runtime = self._found.pop(key, (None, None))
         if runtime is None or (known is not settings and known != settings):
-            runtime = self._assembly.runtime({name: settings.checked()}, name)
+            runtime = self._assembly.runtime({name: settings}, name)
             self._report_namesakes(key)
         self._found[key] = settings, runtime
         if len(self._found) > MOST_FOUND:
@@ -171,7 +171,7 @@ def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
     for label, settings in given.items():
         require_kind("a label in the settings of OIDC", label, str)
         require_kind(f"the settings of {label!r}", settings, OIDCSettings)
-    several = {label: settings.checked() for label, settings in given.items()}
+    several = dict(given)
     names = {each.name for each in several.values()}
     clients = {(each.issuer, each.client_id) for each in several.values()}
     if not several or min(len(names), len(clients)) < len(several):

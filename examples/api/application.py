@@ -20,7 +20,7 @@ def create_app(settings: OIDCSettings, **options: Any) -> FastAPI:
     """The application at `settings.base_url`; `options` are those of `OIDC`, for tests."""
     oidc = OIDC(settings, **options)
     api = oidc.api(
-        audience=f"{settings.origin}/machines",
+        audience=f"{settings.base_url}/machines",
         scopes=SCOPES,
         authorization_url=f"{settings.issuer}/authorize",
         token_url=f"{settings.issuer}/token",

@@ -15,7 +15,7 @@ SCOPES = {"notes:read": "Read your notes", "notes:write": "Change your notes"}
 def create_app(settings: OIDCSettings, *, stateless: bool = True, **options: Any) -> FastAPI:
     """The application at `settings.base_url`, with its MCP server at /mcp."""
     oidc = OIDC(settings, **options)
-    api = oidc.api(audience=f"{settings.origin}/mcp", scopes=SCOPES)
+    api = oidc.api(audience=f"{settings.base_url}/mcp", scopes=SCOPES)
     server = MCPServer("notes")
 
     @server.tool()

@@ -98,4 +98,4 @@ def _of_application(settings: OIDCSettings, prefix: str) -> Iterator[Finding]:
 
 
 def _routes(settings: OIDCSettings, prefix: str) -> str:
-    return (settings.origin or "http://127.0.0.1:8000") + prefix
+    return (settings.base_url or "http://127.0.0.1:8000") + prefix

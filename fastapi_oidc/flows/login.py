@@ -90,7 +90,7 @@ def _previous(party: RelyingParty, cookies: Mapping[str, str]) -> PreviousSessio
 def _transaction(
     party: RelyingParty, options: LoginOptions, redirect_uri: str, previous: PreviousSession | None
 ) -> LoginTransaction:
-    default, origin = party.settings.default_return_path, party.settings.origin
+    default, origin = party.settings.default_return_path, party.settings.base_url
     return LoginTransaction(
         state=secrets.token_urlsafe(32),
         nonce=secrets.token_urlsafe(32),

@@ -68,7 +68,7 @@ async def begin_logout(
     session = await _end_session(party, cookies, revokes=revokes)
     if session is not None:
         party = party.of(session)
-    default, origin = party.settings.default_return_path, party.settings.origin
+    default, origin = party.settings.default_return_path, party.settings.base_url
     return_to = same_origin_path(options.return_to, default=default, origin=origin)
     here = Redirection(return_to)
     if session is None and (party.is_one_of_several or not party.settings.logout_without_session):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -11,6 +10,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -23,15 +23,7 @@ from fastapi_oidc.provider.http import PROVIDER_TIMEOUT
 from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames, KeyRing
 from fastapi_oidc.session.session_cookie import DEFAULT_MAX_COOKIE_SIZE
-from fastapi_oidc.settings import rules
-from fastapi_oidc.settings.environment import (
-    DEFAULT_NAME,
-    PREFIX,
-    FileOfVariables,
-    misspelt,
-    prefix_of,
-    unread_file,
-)
+from fastapi_oidc.settings import environment, rules
 from fastapi_oidc.settings.faults import configuration_error
 
 _FROM_ENVIRONMENT: Any = PydanticUndefined
@@ -41,6 +33,7 @@ _FROM_ENVIRONMENT: Any = PydanticUndefined
 class OIDCSettings(BaseSettings):
     """Settings of `OIDC`. Settings that are not passed are read from `OIDC_*` variables.
 
+    Variables that the environment lacks are read from the file `.env`, if there is one here.
     A named registration reads its own variables: `OIDC_PARTNERS_CLIENT_ID` for
     `OIDCSettings(name="partners")`. Times are in seconds, sizes in bytes. In the environment, a
     list is JSON or words separated by spaces, `extra_params` is JSON, and `cookie_secret` is one
@@ -49,8 +42,10 @@ class OIDCSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
+        env_prefix=environment.PREFIX,
+        env_file=".env",
         env_ignore_empty=True,
+        str_strip_whitespace=True,
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
@@ -63,8 +58,8 @@ class OIDCSettings(BaseSettings):
     """The OpenID Provider's issuer identifier, exactly as in its metadata."""
     allowed_tenants: rules.AllowedTenants = ()
     """The tenant ids for a Microsoft Entra issuer with `/common` or `/organizations`; `*`: all."""
-    client_id: rules.ClientID = Field(default=_FROM_ENVIRONMENT, min_length=1)
-    client_secret: rules.ClientSecret | None = None
+    client_id: str = Field(default=_FROM_ENVIRONMENT, min_length=1)
+    client_secret: rules.Secret | None = None
     client_private_key: rules.Secret | None = None
     """PEM or JWK, for `private_key_jwt`."""
     client_private_key_id: str | None = None
@@ -73,9 +68,9 @@ class OIDCSettings(BaseSettings):
     client_auth_method: rules.ClientAuthMethod = Field(default=None, validate_default=True)
     """None means `client_secret_basic` with a secret and `none` without."""
     client_certificate_key_file: str | None = None
-    client_certificate_file: rules.CertificateFile = None
+    client_certificate_file: str | None = None
     """PEM file for mutual TLS (RFC 8705); it has the key, or `client_certificate_key_file` does."""
-    ca_file: rules.CAFile = None
+    ca_file: str | None = None
     """PEM file of the certificate authorities to trust in place of the system's."""
     client_assertion_audience: Literal["issuer", "token_endpoint"] = "issuer"
 
@@ -83,7 +78,7 @@ class OIDCSettings(BaseSettings):
     """At least 32 random bytes. With a list, the first secret seals and all of them open."""
     base_url: rules.BaseURL = Field(default=None, validate_default=True)
     """The application's scheme and host in browsers, such as `https://app.example.com`."""
-    name: rules.InstanceName = DEFAULT_NAME
+    name: rules.InstanceName = environment.DEFAULT_NAME
     """The name of the registration. With it alone, cookies, routes and `request.state.<name>` have
     this name too.
     """
@@ -112,7 +107,7 @@ class OIDCSettings(BaseSettings):
     """`route` (the library's own, if it is mounted), `none`, or a URL."""
     max_cookie_size: int = Field(default=DEFAULT_MAX_COOKIE_SIZE, ge=500, le=4096)
     session_lifetime: int = Field(default=8 * 3600, ge=60, le=rules.LONGEST_LIFETIME)
-    idle_timeout: rules.IdleTimeout = Field(default=None, ge=60)
+    idle_timeout: int | None = Field(default=None, ge=60)
     """None means that a session without requests does not end early."""
     refresh_margin: int = Field(default=30, ge=0)
     default_access_token_lifetime: int = Field(default=3600, ge=1)
@@ -128,20 +123,15 @@ class OIDCSettings(BaseSettings):
     if not TYPE_CHECKING:  # type checkers derive the signature from the fields
 
         def __init__(self, **values: Any) -> None:
-            config, options = type(self).model_config, type(self).model_fields
-            prefix = values.get("_env_prefix") or config["env_prefix"]
-            if prefix == PREFIX:
-                prefix = values["_env_prefix"] = prefix_of(values.get("name", DEFAULT_NAME))
-            wrong = misspelt(prefix, options, os.environ)
+            name, options = values.get("name"), type(self).model_fields
+            prefix = values.get("_env_prefix") or type(self).model_config["env_prefix"]
+            if prefix == environment.PREFIX:
+                prefix = values["_env_prefix"] = environment.prefix_of(name)
             try:
                 super().__init__(**values)
             except ValidationError as error:
                 raise configuration_error(
-                    error,
-                    options,
-                    variable=lambda name: name if name in values else prefix + name.upper(),
-                    misspelt=wrong,
-                    unread=unread_file(values, config.get("env_file")),
+                    error, options, lambda name: name if name in values else prefix + name.upper()
                 ) from None
 
     @classmethod
@@ -155,32 +145,12 @@ class OIDCSettings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """A `.env` file may have other variables, for example those of another registration."""
         if isinstance(dotenv_settings, DotEnvSettingsSource):
-            dotenv_settings = FileOfVariables(dotenv_settings)
+            file, prefix = dotenv_settings.env_file, dotenv_settings.env_prefix
+            dotenv_settings = environment.FileOfVariables(settings_cls, file, env_prefix=prefix)
+        for source in (env_settings, dotenv_settings):
+            if isinstance(source, EnvSettingsSource):
+                environment.report_unread(source)
         return init_settings, env_settings, dotenv_settings, file_secret_settings
-
-    if not TYPE_CHECKING:  # type checkers know that the fields are frozen
-
-        def __setattr__(self, name: str, value: object) -> None:
-            """Raise TypeError without the value, which may be a secret."""
-            explanation = (
-                f"settings cannot be changed: settings.model_copy(update={{{name!r}: ...}})"
-            )
-            raise TypeError(explanation)
-
-    def checked(self) -> Self:
-        """These settings, validated again. The environment is not read.
-
-        Raises ConfigurationError.
-        """
-        made = type(self).__new__(type(self))
-        try:
-            # The initializer would read missing values from the environment.
-            type(self).__pydantic_validator__.validate_python(
-                {**vars(self)}, self_instance=made, by_alias=False, by_name=True
-            )
-        except ValidationError as error:
-            raise configuration_error(error, type(self).model_fields) from None
-        return made
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """These settings with the changes of `update`, validated.
@@ -188,12 +158,15 @@ class OIDCSettings(BaseSettings):
         A copy for another issuer must set its own credentials. Raises ConfigurationError.
         """
         rules.require_own_credentials(vars(self), update or {})
-        return super().model_copy(update=update, deep=deep).checked()
-
-    @property
-    def origin(self) -> str | None:
-        """`base_url` without a trailing slash."""
-        return None if self.base_url is None else self.base_url.rstrip("/")
+        copy = super().model_copy(update=update, deep=deep)
+        try:
+            # The initializer would read the environment.
+            type(self).__pydantic_validator__.validate_python(
+                {**vars(copy)}, self_instance=copy, by_alias=False, by_name=True
+            )
+        except ValidationError as error:
+            raise configuration_error(error, type(self).model_fields) from None
+        return copy
 
     def algorithms(self) -> frozenset[str]:
         """The pinned algorithms of ID and logout tokens (Core 3.1.3.7 rule 7)."""
@@ -224,14 +197,9 @@ class OIDCSettings(BaseSettings):
         """The keys derived from `cookie_secret`."""
         return rules.key_ring(cast("tuple[SecretStr, ...]", self.cookie_secret))
 
-    def cookie_names(self) -> CookieNames:
-        """The names of the cookies of a single registration."""
-        return CookieNames(self.name, secure=self.is_secure)
-
-    @property
-    def is_secure(self) -> bool:
-        """Whether `base_url` is https, so that browsers accept secure cookies."""
-        return self.base_url is not None and self.base_url.startswith("https:")
+    def cookie_names(self, name: str | None = None) -> CookieNames:
+        """The names of the cookies, after `name` or that of the settings."""
+        return CookieNames(name or self.name, secure=(self.base_url or "").startswith("https:"))
 
 
 OIDCSettings.__signature__ = refused_signature(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, FailFast, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
 from fastapi_oidc.errors import ConfigurationError, misconfigured
@@ -26,9 +26,7 @@ from fastapi_oidc.protocol.urls import (
     require_url,
     travels_unencrypted,
 )
-from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.session.cookies import CookieNames, KeyRing
-from fastapi_oidc.settings.environment import CREDENTIALS
 
 
 def words(value: object) -> object:
@@ -79,9 +77,10 @@ def _json(text: str) -> object:
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]
 
-_DEFAULT_PORT = re.compile(r"^https:.*:443/?$|^http:.*:80/?$")
 _WORDS = re.compile("secret|change|example|password", re.IGNORECASE)
 _OF_TESTS = re.compile(r"[/.](test|example(\.\w+)?|invalid|localhost|127\.\d+\.\d+\.\d+)(:\d+)?/?$")
+_CREDENTIALS = ("client_secret", "client_private_key")
+"""What one provider gave must not be sent to another."""
 _STANDARD = frozenset(("openid", "profile", "email", "address", "phone", "offline_access"))
 """The scopes of Core 5.4 and 11."""
 
@@ -97,96 +96,56 @@ class BrokenRule(ValueError):
         self.error = error
 
 
-@contextmanager
-def _collected() -> Iterator[None]:
-    try:
-        yield
-    except ConfigurationError as error:
-        raise BrokenRule(error) from None
+def obeying(rule: Callable[[Any, Settings], object]) -> AfterValidator:
+    """A validator that returns the value unless `rule` raises ConfigurationError.
 
-
-def obeying(rule: Callable[[Any], object]) -> AfterValidator:
-    """A validator that returns the value unless `rule` raises ConfigurationError."""
-
-    def validate(value: Value) -> Value:
-        with _collected():
-            rule(value)
-        return value
-
-    return AfterValidator(validate)
-
-
-def obeying_beside(rule: Callable[[Any, Settings], object]) -> AfterValidator:
-    """Like `obeying`, for a rule that reads other settings; skipped if one of them is invalid."""
+    `rule` also gets the settings before this one, and is skipped if one that it reads is invalid.
+    """
 
     def validate(value: Value, info: ValidationInfo) -> Value:
-        with _collected(), suppress(KeyError):
-            rule(value, info.data)
+        try:
+            with suppress(KeyError):
+                rule(value, info.data)
+        except ConfigurationError as error:
+            raise BrokenRule(error) from None
         return value
 
     return AfterValidator(validate)
-
-
-def _allows_http(settings: Settings) -> bool:
-    return bool(settings.get("allow_insecure_http"))
 
 
 def require_issuer(issuer: str, settings: Settings) -> None:
     """Require an issuer identifier (Discovery 3)."""
-    require_issuer_url(issuer, allow_insecure_http=_allows_http(settings))
+    require_issuer_url(issuer, allow_insecure_http=settings["allow_insecure_http"])
 
 
 def require_base_url(base_url: str | None, settings: Settings) -> None:
-    """Require scheme and host only; None is accepted for local development."""
-    if base_url is not None:
-        require_origin(base_url, settings)
-    elif not _allows_http(settings):
+    """Accept None for local development only."""
+    if base_url is None and not settings["allow_insecure_http"]:
         raise misconfigured("is missing: redirect URIs are never made from request headers")
 
 
 def require_origin(origin: str, settings: Settings) -> None:
-    """Require scheme and host as browsers write them."""
+    """Require scheme and host alone."""
     meant = "is scheme and host, as in https://app.example.com"
-    require_url(origin, meant, allow_insecure_http=_allows_http(settings))
+    require_url(origin, meant, allow_insecure_http=settings["allow_insecure_http"])
     if origin.rstrip("/").count("/") != 2 or "?" in origin:
         raise misconfigured(meant)
-    if origin != origin.lower() or _DEFAULT_PORT.search(origin):
-        raise misconfigured("must be as browsers write it: in lower case, without a default port")
 
 
-def require_origins(origins: Sequence[str], settings: Settings) -> None:
-    """Require scheme and host as in the `Origin` header (RFC 6454 6.2) for each origin."""
-    for origin in origins:
-        require_origin(origin, settings)
-        if origin.endswith("/"):
-            raise misconfigured("an origin must not end with a slash")
+def as_browsers_write(origin: str) -> str:
+    """The origin as in the `Origin` header (RFC 6454 6.2): in lower case, without default port."""
+    origin = origin.lower().rstrip("/")
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
 
 
 def require_post_logout_redirect_uri(uri: str, settings: Settings) -> None:
     """Require `route`, `none` or an absolute URL."""
     meant = 'must be "route", "none" or an absolute URL'
     if uri not in ("route", "none"):
-        require_url(uri, meant, allow_insecure_http=_allows_http(settings))
+        require_url(uri, meant, allow_insecure_http=settings["allow_insecure_http"])
 
 
-def require_no_margin(value: str | SecretStr) -> None:
-    """Refuse the space or line break that comes along when a value is copied or read from a file.
-
-    Neither a `client_id` nor a `client_secret` has line breaks (RFC 6749 A.1, A.2).
-    """
-    text = revealed(value)
-    if text is not None and text != text.strip():
-        raise misconfigured("begins or ends with a space or a line break")
-
-
-def require_idle_within(idle_timeout: int | None, settings: Settings) -> None:
-    """Require an idle timeout that a session can reach."""
-    lifetime = settings["session_lifetime"]
-    if idle_timeout is not None and idle_timeout >= lifetime:
-        raise misconfigured(f"must be shorter than session_lifetime, which is {lifetime} seconds")
-
-
-def require_scope(scope: Iterable[str]) -> None:
+def require_scope(scope: Sequence[str], _: Settings) -> None:
     """Require the characters of RFC 6749 3.3."""
     if not all(map(is_word, scope)):
         raise misconfigured(
@@ -197,7 +156,7 @@ def require_scope(scope: Iterable[str]) -> None:
         raise misconfigured("has commas: put spaces between the values")
 
 
-def require_path(path: str) -> None:
+def require_path(path: str, _: Settings) -> None:
     """Require a path of this application."""
     if not is_same_origin_path(path):
         raise misconfigured("must be a path of this application")
@@ -241,19 +200,6 @@ def authentication_of(method: str | None, settings: Settings) -> ClientAuthentic
     )
 
 
-def require_authorities(ca_file: str | None) -> None:
-    """Require a file with certificate authorities."""
-    HTTPOptions(ca_file=ca_file).verification()
-
-
-def require_certificate(certificate_file: str | None, settings: Settings) -> None:
-    """Require a certificate in the file, and its key there or in `client_certificate_key_file`."""
-    key_file = settings["client_certificate_key_file"]
-    HTTPOptions(
-        client_certificate_file=certificate_file, client_certificate_key_file=key_file
-    ).verification()
-
-
 def issuer_of(names: Sequence[str], settings: Settings) -> TrustedIssuer:
     """The issuer, shared by the tenants with these names if there are any.
 
@@ -274,7 +220,7 @@ def require_own_credentials(current: Settings, changes: Settings) -> None:
     """Require new credentials when a copy of the settings changes the issuer."""
     if changes.get("issuer", current.get("issuer")) == current.get("issuer"):
         return
-    if missing := [name for name in CREDENTIALS if current.get(name) and name not in changes]:
+    if missing := [name for name in _CREDENTIALS if current.get(name) and name not in changes]:
         raise misconfigured(
             f"another issuer needs its own {', '.join(missing)}: pass it in `update`, "
             "or None if it has none"
@@ -297,40 +243,36 @@ ClientAuthMethod = Annotated[
         "self_signed_tls_client_auth",
     ]
     | None,
-    obeying_beside(authentication_of),
+    obeying(authentication_of),
 ]
-CAFile = Annotated[str | None, obeying(require_authorities)]
-CertificateFile = Annotated[str | None, obeying_beside(require_certificate)]
-Issuer = Annotated[str, obeying_beside(require_issuer)]
-BaseURL = Annotated[str | None, obeying_beside(require_base_url)]
-InstanceName = Annotated[str, obeying(lambda name: CookieNames(name, secure=True))]
-PostLogoutRedirectURI = Annotated[str, obeying_beside(require_post_logout_redirect_uri)]
+Issuer = Annotated[str, obeying(require_issuer)]
+Origin = Annotated[str, obeying(require_origin), AfterValidator(as_browsers_write)]
+BaseURL = Annotated[Origin | None, obeying(require_base_url)]
+InstanceName = Annotated[str, obeying(lambda name, _: CookieNames(name, secure=True))]
+PostLogoutRedirectURI = Annotated[str, obeying(require_post_logout_redirect_uri)]
 ReturnPath = Annotated[str, obeying(require_path)]
-ClientID = Annotated[str, obeying(require_no_margin)]
-IdleTimeout = Annotated[int | None, obeying_beside(require_idle_within)]
-
+Members = Annotated[
+    dict[str, str],
+    NoDecode,
+    BeforeValidator(members),
+    obeying(lambda given, _: require_unprotected(given)),
+]
+# A caller may pass any sequence, as type checkers know; the value is a tuple.
+Words = Annotated[Sequence[str], NoDecode, BeforeValidator(words), AfterValidator(tuple)]
+Algorithms = Annotated[Words, obeying(algorithms_of)]
+AllowedTenants = Annotated[Words, obeying(issuer_of)]
+Scope = Annotated[Words, obeying(require_scope), AfterValidator(with_openid)]
 if TYPE_CHECKING:
     # The types that a caller may pass; the values are converted to the types below.
     Secret: TypeAlias = str | SecretStr
-    ClientSecret: TypeAlias = Secret
     Secrets: TypeAlias = Secret | Sequence[Secret]
-    Words: TypeAlias = Sequence[str]
-    Algorithms: TypeAlias = Sequence[str]
-    AllowedTenants: TypeAlias = Sequence[str]
-    Scope: TypeAlias = Sequence[str]
     Origins: TypeAlias = Sequence[str]
-    Members: TypeAlias = dict[str, str]
 else:
     Secret = SecretStr
-    ClientSecret = Annotated[SecretStr, obeying(require_no_margin)]
     Secrets = Annotated[
-        tuple[SecretStr, ...], NoDecode, BeforeValidator(secrets), obeying(key_ring)
+        tuple[SecretStr, ...],
+        NoDecode,
+        BeforeValidator(secrets),
+        obeying(lambda secrets, _: key_ring(secrets)),
     ]
-    Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
-    Algorithms = Annotated[Words, obeying_beside(algorithms_of)]
-    AllowedTenants = Annotated[Words, obeying_beside(issuer_of)]
-    Scope = Annotated[Words, obeying(require_scope), AfterValidator(with_openid)]
-    Origins = Annotated[Words, obeying_beside(require_origins)]
-    Members = Annotated[
-        dict[str, str], NoDecode, BeforeValidator(members), obeying(require_unprotected)
-    ]
+    Origins = Annotated[tuple[Origin, ...], FailFast(), NoDecode, BeforeValidator(words)]

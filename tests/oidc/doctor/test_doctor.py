@@ -1,8 +1,6 @@
 """Each fault of a provider or of the settings is one line that says what to put right."""
 
 import json
-import os
-import re
 import secrets
 import subprocess
 import sys
@@ -371,30 +369,6 @@ def test_without_settings_it_names_them_and_ends_with_2(
     complaints = capsys.readouterr().err
     assert "OIDC_ISSUER: is missing" in complaints
     assert "OIDC_CLIENT_ID" not in complaints
-
-
-def test_a_file_that_is_not_read_is_named_with_what_reads_it(tmp_path: Path) -> None:
-    """What the message says of the shell works there."""
-    (tmp_path / ".env").write_text(
-        "export OIDC_ISSUER=http://127.0.0.1:9\nOIDC_ALLOW_INSECURE_HTTP=true\n"
-        f"OIDC_CLIENT_ID=app\nOIDC_COOKIE_SECRET={COOKIE_SECRET}\nOIDC_BASE_URL={BASE_URL}\n"
-    )
-    doctor = f"{sys.executable} -m fastapi_oidc doctor"
-
-    def run(shell: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PYTHONPATH": str(REPOSITORY), "PATH": os.defpath}
-        command = ["sh", "-c", shell]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-
-    refused = run(doctor)
-    assert refused.returncode == 2
-    advice = re.search(r"\.env is not read: .* or in the shell: (.*)", refused.stderr)
-    assert advice is not None
-    ended = run(f"{advice[1]}; {doctor}")
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert "provider.unreachable" in ended.stdout
 
 
 def test_whoever_stops_reading_gets_no_traceback(op: DevProvider) -> None:

@@ -87,11 +87,8 @@ def api(world: Any) -> Any:
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"client_secret": "from-a-file-with-a-line-break\n"}, "client_secret: begins or ends with a"),
-    ({"client_id": " app"}, "client_id: begins or ends with a space"),
-    ({"session_lifetime": "8h"}, "session_lifetime: .* valid integer, .* the number of seconds"),
-    ({"idle_timeout": timedelta(hours=1)}, "idle_timeout: .* integer, the number of seconds"),
-    ({"idle_timeout": 99_999}, "idle_timeout: must be shorter than session_lifetime, which is 28"),
+    ({"session_lifetime": "8h"}, "session_lifetime: .* valid integer"),
+    ({"idle_timeout": timedelta(hours=1)}, "idle_timeout: .* integer"),
     ({"scope": ["openid profile"]}, "scope: .* each value is one word"),
     *[
         ({"scope": scope}, "scope: has commas: put spaces between the values")
@@ -101,10 +98,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"client_auth_method": "private_key_jwt"}, "client_auth_method: private_key_jwt needs "),
     ({"cookie_secret": b"bytes" * 8}, "cookie_secret: Input should be a valid tuple"),
     ({"issuer": object()}, "issuer: Input should be a valid string"),
-    ({"session_lifetime": 86_400_000}, "session_lifetime: .* equal to 34560000, the number of se"),
-    ({"session_lifetime": 8}, "session_lifetime: .* equal to 60, the number of seconds"),
-    ({"provider_timeout": 5000}, "provider_timeout: .* equal to 60, the number of seconds"),
-    ({"max_cookie_size": 64}, "max_cookie_size: .* equal to 500, the number of bytes"),
+    ({"session_lifetime": 86_400_000}, "session_lifetime: .* less than or equal to 34560000"),
     ({"cookie_domain": ".example.com"}, "cookie_domain: .* hosts share no cookie"),
     ({"cookie_secret": "short"}, "a cookie secret needs at least 32 random bytes"),
     ({"issuer": "https://op.test/.well-known/openid-configuration"}, "is the address of the meta"),
@@ -118,13 +112,12 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "said"), SETTINGS)
 def test_a_setting(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=said):
         settings(**changes)
-    assert "from-a-file" not in str(caught.value)
 
 
 CALLS: list[tuple[Callable[[Any], object], str]] = [
-    (lambda _: setattr(settings(), "client_secret", "new"), r"settings\.model_copy"),
+    (lambda _: setattr(settings(), "client_secret", "new"), "client_secret\n  Instance is frozen"),
     (lambda w: Depends(w.oidc.require_auth()), r"Depends\(guard\), without a call"),
     (lambda w: w.oidc.require_auth(tools), "not function. A guard is a dependency"),
     (lambda w: api(w).require(role=["x"]), "role of api.require must be str or None, not list"),
