@@ -11,38 +11,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
 from traceback import extract_tb
-from typing import Final, NamedTuple, Self, TypeAlias, TypeVar
-from urllib.parse import unquote
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, OIDCError, SessionError
-from fastapi_oidc.protocol.refusal import MAX_VALUE, cleaned, without
+from fastapi_oidc.protocol.refusal import MAX_VALUE, cleaned
 
 Result = TypeVar("Result")
 
 
-class Place(NamedTuple):
-    """Where a store is, without its user and password, and what its errors must not show."""
-
-    address: str
-    secrets: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, url: str) -> Self:
-        """The place at `url`."""
-        scheme, _, rest = url.partition("://")
-        authority, slash, path = rest.partition("?")[0].partition("/")
-        user, _, hosts = authority.rpartition("@")
-        password = user.partition(":")[2]
-        secrets = tuple(each for each in (password, unquote(password)) if each)
-        return cls(f"{scheme}://{hosts}{slash}{path}", secrets)
-
-
-async def ask_store(work: Awaitable[Result], store: Place | None = None, doing: str = "") -> Result:
+async def ask_store(work: Awaitable[Result], address: str = "", doing: str = "") -> Result:
     """The result of `work`, which asks a store; its exceptions are session.store_unavailable (503).
 
     So is a CancelledError that a store raises although nobody has cancelled the task. Errors of
-    this library pass unchanged.
+    this library pass unchanged. A store of ours has an `address`, without user and password.
     """
     try:
         return await work
@@ -50,33 +32,24 @@ async def ask_store(work: Awaitable[Result], store: Place | None = None, doing: 
         is_outage = isinstance(error, Exception) or _is_of_the_store(error)
         if isinstance(error, OIDCError) or not is_outage:
             raise
-        explanation = _explained(error, store, doing)
+        explanation = _explained(error, address, doing)
         raise SessionError(Code.SESSION_STORE_UNAVAILABLE, explanation) from error
 
 
-_OF_UNKNOWN_IDS: Final = {
-    "get": "get returns None for an id that is not stored",
-    "delete": "delete does nothing for an id that is not stored",
-}
-
-
-def _explained(error: BaseException, store: Place | None, doing: str) -> str:
+def _explained(error: BaseException, address: str, doing: str) -> str:
     """What was asked, where, and why it failed. The text of an application's error may be secret.
 
-    So only the drivers of our own stores are quoted, without the secrets in their URLs.
+    So only the drivers of our own stores are quoted. They do not quote the password in a URL.
     """
     name = type(error).__name__
-    if store is None:
+    if not address:
         place = extract_tb(error.__traceback__)[-1]
-        is_miss = isinstance(error, KeyError) and place.name in _OF_UNKNOWN_IDS
-        remedy = f": {_OF_UNKNOWN_IDS[place.name]}" if is_miss else ""
-        at = f"{place.name}, line {place.lineno} of {place.filename}"
-        return f"the store raised {name} in {at}{remedy}"
+        return f"the store raised {name} in {place.name}, line {place.lineno} of {place.filename}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
-    text = cleaned(without(" ".join(str(said).split()), store.secrets), MAX_VALUE)
+    text = cleaned(" ".join(str(said).split()), MAX_VALUE)
     remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""
     cause = f"{name}: {text}" if text else name
-    return f"the store {store.address} could not {doing}: {cause}{remedy}"
+    return f"the store {address} could not {doing}: {cause}{remedy}"
 
 
 def lacks_table(text: str) -> bool:

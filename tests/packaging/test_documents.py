@@ -29,7 +29,7 @@ from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MIN_RSA_BITS
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
 from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
 from fastapi_oidc.session.cookies import MAXIMUM_COOKIE_BYTES
-from fastapi_oidc.session.redis.store import DEFAULT_CONNECTIONS
+from fastapi_oidc.session.redis import DEFAULT_CONNECTIONS
 from fastapi_oidc.session.revocations import MOST_LISTED
 from fastapi_oidc.web.access_tokens import MAX_CALL_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES

@@ -14,7 +14,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "fastapi_oidc/resource_server/": ("tests/oidc/resource_server",),
     "fastapi_oidc/grants/": ("tests/oidc/grants",),
     "fastapi_oidc/flows/": ("tests/oidc/flows", "tests/oidc/web/test_sessions.py"),
-    "fastapi_oidc/session/redis/": (
+    "fastapi_oidc/session/redis.py": (
         "tests/oidc/session",
         "tests/oidc/redis_topologies/test_operations.py",
     ),

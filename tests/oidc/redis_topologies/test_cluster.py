@@ -13,7 +13,6 @@ from redis.asyncio.cluster import ClusterNode
 
 from fastapi_oidc.errors import SessionError
 from fastapi_oidc.session.redis import RedisStore
-from fastapi_oidc.session.store import DEFAULT_TIMEOUT
 from tests.oidc.fleet.fleet import running_fleet
 from tests.oidc.fleet.test_workers import assert_nobody_is_signed_out, assert_refreshed_once
 from tests.oidc.provider.certificates import Authority
@@ -87,19 +86,6 @@ async def test_a_prefix_with_braces_keeps_all_on_one_node_in_one_command(cluster
         asked(cluster)
         assert await store.read(KEYS) == VALUES
         assert sorted(map(str, asked(cluster))) == ["{'mget': 1}", "{}", "{}"]
-
-
-async def test_one_node_that_evicts_is_enough(cluster: Cluster) -> None:
-    node = cluster.nodes[-1]
-    async with store_of(cluster) as store:
-        assert not await store.may_evict()
-        node.command("CONFIG SET", "maxmemory-policy", "allkeys-lru")
-        node.command("CONFIG SET", "maxmemory", 50_000_000)
-        try:
-            assert await store.may_evict()
-        finally:
-            node.command("CONFIG SET", "maxmemory", 0)
-            node.command("CONFIG SET", "maxmemory-policy", "noeviction")
 
 
 async def test_a_client_that_was_given_is_left_open(cluster: Cluster) -> None:
@@ -181,10 +167,6 @@ def mute_ports() -> Iterator[list[int]]:
         yield [one.getsockname()[1] for one in mute]
 
 
-async def never(client: object) -> None:
-    await asyncio.Event().wait()
-
-
 async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: Path) -> None:
     with (
         running_watched(program_of("redis-server"), tmp_path, patience=60_000) as watched,
@@ -192,10 +174,6 @@ async def test_a_master_is_found_again_behind_sentinels_that_are_mute(tmp_path: 
     ):
         client = master_client([*mute, watched.sentinel.port], sentinel_seconds=OF_A_SENTINEL)
         store = RedisStore(client)
-        store._timeout = 0.01
-        with pytest.raises(SessionError):
-            await store._run(never, "wait")
-        store._timeout = DEFAULT_TIMEOUT
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:

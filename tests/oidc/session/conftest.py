@@ -7,8 +7,7 @@ from redis.asyncio import Redis
 from sqlalchemy import delete
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.sql.store import table
+from fastapi_oidc.session.sql import SQLStore, table
 from tests.oidc.session.examples import NOW
 from tests.postgres_server import postgres_url as postgres_url
 from tests.redis_server import redis_url as redis_url

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import pickle
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.errors import Code, OIDCError, SessionError
+from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.flows.refresh import VALID_TOKEN_PATIENCE
 from fastapi_oidc.flows.sessions import Live, Over, Prepared
 from fastapi_oidc.session.cells import RENEW_SECONDS, SEND_MARGIN, Cells, Seen, Turn
@@ -28,7 +27,7 @@ from fastapi_oidc.session.own_store import (
 )
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row, TokenAnswer
 from fastapi_oidc.session.session_cookie import Copy
-from fastapi_oidc.session.store import Cell, MemoryStore, Stored, ask_store
+from fastapi_oidc.session.store import Cell, MemoryStore, Stored
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
 from tests.oidc.session.examples import NOW, OLD_SECRET, SECRET, a_session
@@ -279,29 +278,6 @@ class ForgetfulLock(RefreshLock):
         self, session_id: str, operation: Callable[[], Awaitable[Any]], /
     ) -> Any:
         await operation()
-
-
-class Wrong(Dictionary):
-    def __init__(self, wrong: object) -> None:
-        super().__init__()
-        self.wrong = wrong
-
-    def get(self, id: str, /) -> SealedSession | None:
-        if self.wrong is KeyError:
-            raise KeyError(id)
-        return self.wrong  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("{}", "SessionStore.get returned str, not SealedSession or None"),
-        (KeyError, f"raised KeyError in get, line .* of {re.escape(__file__)}: get returns None"),
-    ],
-)
-async def test_a_method_that_does_something_else_is_named(wrong: object, said: str) -> None:
-    with pytest.raises(OIDCError, match=said):
-        await ask_store(ExclusiveStore(Wrong(wrong)).read([KEY]))
 
 
 async def test_a_value_is_compared_and_replaced_within_the_lock() -> None:
