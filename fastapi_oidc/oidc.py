@@ -28,11 +28,10 @@ from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web import guards
 from fastapi_oidc.web.api import API
 from fastapi_oidc.web.api_options import APIOptions
-from fastapi_oidc.web.endpoints import Endpoints
+from fastapi_oidc.web.endpoints import Endpoints, conventional_router
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
 from fastapi_oidc.web.pages import SCRIPT
-from fastapi_oidc.web.router import conventional_router
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions

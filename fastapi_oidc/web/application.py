@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import RouteContext, iter_route_contexts
+from fastapi.routing import iter_route_contexts
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection
@@ -28,31 +28,16 @@ _ONE_KIND: Final = (
 
 
 class Endpoint(NamedTuple):
-    """A route of an application. `dependants` are its own and those of its dependencies."""
+    """A route of an application. `dependants` are its own and those of its dependencies.
+
+    `serves` is its function, or the application that is mounted there.
+    """
 
     path: str
-    route: RouteContext | BaseRoute
+    name: str | None
+    methods: Collection[str]
+    serves: object
     dependants: Sequence[Dependant]
-
-    @property
-    def name(self) -> str | None:
-        """The name of the route."""
-        return getattr(self.route, "name", None)
-
-    @property
-    def function(self) -> object:
-        """The function or object that serves it; None for a mounted application."""
-        return getattr(self.route, "endpoint", None)
-
-    @property
-    def serves(self) -> object:
-        """The function that serves it, or the application that is mounted there."""
-        return self.function or getattr(self.route, "app", None)
-
-    @property
-    def methods(self) -> set[str]:
-        """Its HTTP methods."""
-        return getattr(self.route, "methods", None) or set()
 
     @property
     def calls(self) -> list[object]:
@@ -83,7 +68,9 @@ def _endpoints(routes: Sequence[BaseRoute], prefix: str) -> Iterator[Endpoint]:
         # FastAPI before 0.144 knows the path of an included route of Starlette in that route only.
         route = getattr(context, "starlette_route", None) or context
         path = prefix + (getattr(route, "path", None) or "")
-        yield Endpoint(path, route, list(_dependants(route)))
+        serves = getattr(route, "endpoint", None) or getattr(route, "app", None)
+        name, methods = getattr(route, "name", None), getattr(route, "methods", None) or ()
+        yield Endpoint(path, name, methods, serves, list(_dependants(route)))
         yield from _endpoints(getattr(route, "routes", ()), path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,38 +18,24 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, OIDCError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows import logout as logouts
 from fastapi_oidc.flows.callback import LoginRefused, SignedIn, complete_login
 from fastapi_oidc.flows.login import LoginOptions, begin_login
-from fastapi_oidc.flows.logout import (
-    LogoutOptions,
-    accept_back_channel_logout,
-    accept_front_channel_logout,
-    begin_logout,
-    complete_logout,
-)
 from fastapi_oidc.flows.relying_party import Redirection
 from fastapi_oidc.flows.resume import current
 from fastapi_oidc.session.model import Identity
-from fastapi_oidc.web import login_query, requests
+from fastapi_oidc.settings import OIDCSettings
+from fastapi_oidc.web import login_query, pages, requests
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import ToProvider, awaited, require_kind, require_takes
-from fastapi_oidc.web.pages import (
-    NO_STORE,
-    SCRIPT,
-    UNREFERRED,
-    chooser_page,
-    signed_out_page,
-    silent_page,
-)
 from fastapi_oidc.web.refusals import announce_refusal, help_of, is_navigation, shown
-from fastapi_oidc.web.routes import Role
+from fastapi_oidc.web.routes import REGISTRATION, Role
 from fastapi_oidc.web.runtime import CSRF_HEADER, RequestData
 from fastapi_oidc.web.serving import EndpointFunction, Serving
 
 OnSuccess: TypeAlias = Callable[
     [Request, SignedIn[Identity]], Response | Awaitable[Response | None] | None
 ]
-OnFailure: TypeAlias = Callable[[Request, OIDCError], Response | Awaitable[Response | None] | None]
 
 
 class Endpoints(Serving[Identity, RequestData]):
@@ -60,10 +46,7 @@ class Endpoints(Serving[Identity, RequestData]):
     """
 
     router: APIRouter
-    """All routes of the library, to include with a prefix.
-
-    `POST /backchannel-logout` is included if there is a store.
-    """
+    """All routes of the library, to include with a prefix."""
 
     @awaited
     async def login(
@@ -84,7 +67,7 @@ class Endpoints(Serving[Identity, RequestData]):
         login_query.advise_on_return(context, options.return_to)
         party = await login_query.registration_for(context, options)
         if party is None:
-            return await shown(context, chooser_page(login_query.choices(context, options)))
+            return await shown(context, pages.chooser_page(login_query.choices(context, options)))
         redirect_uri, cookies = context.url(Role.CALLBACK, party), context.cookies
         redirection = await begin_login(party, options, redirect_uri=redirect_uri, cookies=cookies)
         context.record(redirection.changes)
@@ -99,22 +82,26 @@ class Endpoints(Serving[Identity, RequestData]):
         return outcome
 
     @awaited
-    async def logout(self, request: Request, options: LogoutOptions | None = None) -> Response:
+    async def logout(
+        self, request: Request, options: logouts.LogoutOptions | None = None
+    ) -> Response:
         """End the session: the response redirects the browser to the provider or a local page."""
-        require_kind("options of oidc.logout", options, LogoutOptions, NoneType)
-        context, options = self._context(request), options or LogoutOptions()
+        require_kind("options of oidc.logout", options, logouts.LogoutOptions, NoneType)
+        context, options = self._context(request), options or logouts.LogoutOptions()
         login_query.advise_on_return(context, options.return_to)
         requests.require_same_origin(context)
         logged_out, cookies = context.path_to(Role.LOGGED_OUT), context.cookies
         url = logged_out and context.url(Role.LOGGED_OUT)
-        begin = partial(begin_logout, context.party, options, logged_out_url=url, cookies=cookies)
+        begin = partial(
+            logouts.begin_logout, context.party, options, logged_out_url=url, cookies=cookies
+        )
         # A task, so it also finishes if the browser disconnects: the session's tokens are read
         # only once.
         redirection: Redirection = await context.engine.sign_outs.run(object(), begin)
         context.record(redirection.changes)
         context.note_sign_out()
         if redirection.provider_unreachable and is_navigation(request):
-            return await shown(context, signed_out_page(redirection.location))
+            return await shown(context, pages.signed_out_page(redirection.location))
         return _to_provider(context, redirection.location, "oidc.logout")
 
     async def handle_back_channel_logout(self, request: Request) -> Response:
@@ -122,30 +109,29 @@ class Endpoints(Serving[Identity, RequestData]):
         party = self._context(request).registration(request)
         try:
             form = await requests.form_parameters(request, Code.LOGOUT_TOKEN_REQUEST)
-            await accept_back_channel_logout(party, form)
+            await logouts.accept_back_channel_logout(party, form)
         except OIDCError as error:
             party.announcer.announce(EventName.BACK_CHANNEL_LOGOUT_REFUSED, error)
             content = {"error": "invalid_request", "error_description": str(error.code)}
-            return JSONResponse(content, 400, headers=NO_STORE | help_of(error.code))
-        return Response(status_code=200, headers=NO_STORE)
+            return JSONResponse(content, 400, headers=pages.NO_STORE | help_of(error.code))
+        return Response(status_code=200, headers=pages.NO_STORE)
 
     def login_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /login`."""
         return self._named(Role.LOGIN, self._serve_login)
 
     def callback_handler(
-        self, *, on_success: OnSuccess[Identity] | None = None, on_failure: OnFailure | None = None
+        self, *, on_success: OnSuccess[Identity] | None = None
     ) -> EndpointFunction:
         """The endpoint function of `GET /callback` (and POST, for `form_post`).
 
-        `on_success(request, signed_in)` and `on_failure(request, error)` may return a response in
-        place of the redirect or the error page. If `on_success` raises, or its response has the
-        status of an error, the login leaves no session. A repeated callback, for example after a
-        reload, calls `on_success` again with `signed_in.replayed` set.
+        `on_success(request, signed_in)` may return a response in place of the redirect. If it
+        raises, or its response has the status of an error, the login leaves no session. A repeated
+        callback, for example after a reload, calls `on_success` again with `signed_in.replayed`
+        set.
         """
         require_takes("on_success", on_success, Request, SignedIn)
-        require_takes("on_failure", on_failure, Request, OIDCError)
-        serve = partial(self._serve_callback, on_success=on_success, on_failure=on_failure)
+        serve = partial(self._serve_callback, on_success=on_success)
         return self._named(Role.CALLBACK, serve)
 
     def logout_handler(self) -> EndpointFunction:
@@ -162,11 +148,7 @@ class Endpoints(Serving[Identity, RequestData]):
         return self._named(Role.LOGGED_OUT, self._serve_logged_out)
 
     def back_channel_logout_handler(self) -> EndpointFunction:
-        """The endpoint function of `POST /backchannel-logout`.
-
-        Raises ConfigurationError (configuration.store_missing) without a store.
-        """
-        self.engine.endings.require()
+        """The endpoint function of `POST /backchannel-logout`; without a store it refuses all."""
         return self._named(Role.BACK_CHANNEL_LOGOUT, self.handle_back_channel_logout)
 
     def front_channel_logout_handler(self) -> EndpointFunction:
@@ -179,7 +161,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     def script_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /oidc-context.js`, the browser component."""
-        return self._named(Role.SCRIPT, SCRIPT.serve)
+        return self._named(Role.SCRIPT, pages.SCRIPT.serve)
 
     async def _serve_login(self, request: Request) -> Response:
         context = self._context(request)
@@ -190,7 +172,7 @@ class Endpoints(Serving[Identity, RequestData]):
                 return await self.login(request, LoginOptions(silent=True))
             except OIDCError as error:
                 announce_refusal(context, error)
-                return silent_page(error.code)
+                return pages.silent_page(error.code)
         elsewhere = requests.url_at_base(context)
         login_query.advise_on_login(context, asked, elsewhere)
         if elsewhere is not None:
@@ -198,21 +180,15 @@ class Endpoints(Serving[Identity, RequestData]):
         return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
 
     async def _serve_callback(
-        self, request: Request, on_success: OnSuccess[Identity] | None, on_failure: OnFailure | None
+        self, request: Request, on_success: OnSuccess[Identity] | None
     ) -> Response:
         outcome = await self._complete_login(request, with_data=on_success is not None)
         if outcome.silent:
-            return silent_page(outcome.error.code if isinstance(outcome, LoginRefused) else "")
-        # A silent login must report to its parent page, also without its transaction.
-        is_in_iframe = request.headers.get("sec-fetch-dest") == "iframe"
-        if is_in_iframe and _is_lost(outcome):
-            return silent_page(Code.AUTHORIZATION_TRANSACTION_MISSING)
+            return pages.silent_page(
+                outcome.error.code if isinstance(outcome, LoginRefused) else ""
+            )
         if isinstance(outcome, LoginRefused):
-            response = await called(on_failure, request, outcome.error) if on_failure else None
-            require_kind("the result of on_failure", response, Response, NoneType)
-            if response is None:
-                raise outcome.error
-            return response
+            raise outcome.error
         # Also for a repeated callback, which signs in like the first one.
         if on_success is not None and outcome.live is not None:
             response = await self._tell_of(request, outcome, on_success)
@@ -260,7 +236,7 @@ class Endpoints(Serving[Identity, RequestData]):
         return_to = form.get("return_to", [None])[-1]
         local = form.get("local", [""])[-1] in ("1", "true")
         await self._require_named_session(request)
-        return await self.logout(request, LogoutOptions(local, return_to))
+        return await self.logout(request, logouts.LogoutOptions(local, return_to))
 
     async def _require_named_session(self, request: Request) -> None:
         """Raises SessionError (session.csrf) for the CSRF token of another session.
@@ -279,7 +255,7 @@ class Endpoints(Serving[Identity, RequestData]):
     async def _serve_logged_out(self, request: Request) -> Response:
         context = self._context(request)
         query = requests.query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
-        redirection = complete_logout(context.party, query)
+        redirection = logouts.complete_logout(context.party, query)
         return _redirect(redirection.location)
 
     async def _serve_front_channel_logout(self, request: Request) -> Response:
@@ -287,13 +263,13 @@ class Endpoints(Serving[Identity, RequestData]):
         party = self._context(request).registration(request)
         try:
             query = requests.query_parameters(request, Code.LOGOUT_REQUEST_MALFORMED)
-            await accept_front_channel_logout(party, query)
+            await logouts.accept_front_channel_logout(party, query)
         except OIDCError as error:
             party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_REFUSED, error)
             raise
         url = urlsplit(party.settings.issuer)
         policy = f"default-src 'none'; frame-ancestors {url.scheme}://{url.netloc}"
-        return HTMLResponse("", headers=NO_STORE | {"Content-Security-Policy": policy})
+        return HTMLResponse("", headers=pages.NO_STORE | {"Content-Security-Policy": policy})
 
 
 def _advise_on_fetch(context: RequestContext, location: str) -> None:
@@ -317,11 +293,30 @@ def _to_provider(context: RequestContext, location: str, name: str) -> ToProvide
 
 def _redirect(location: str, *, after_post: bool = False) -> Response:
     """Redirect the browser to `location`; after a POST with a GET (303, RFC 9700 4.12)."""
-    return RedirectResponse(location, 303 if after_post else 302, headers=UNREFERRED)
+    return RedirectResponse(location, 303 if after_post else 302, headers=pages.UNREFERRED)
 
 
-def _is_lost(outcome: SignedIn[Any] | LoginRefused) -> bool:
-    """Whether the transaction is missing."""
-    if isinstance(outcome, SignedIn):
-        return outcome.replayed
-    return outcome.error.code is Code.AUTHORIZATION_TRANSACTION_MISSING
+def conventional_router(
+    endpoints: Endpoints[Any, Any], settings: Collection[OIDCSettings] | None
+) -> APIRouter:
+    """A router to include with a prefix. Its routes are not in the app's OpenAPI document.
+
+    They are plain Starlette routes, so dependencies of the application or of an outer router do not
+    apply to them: a login that needs a session would never end. `settings` are those of the
+    registrations, None if a function finds them. Raises ConfigurationError for a route that needs a
+    store.
+    """
+    engine, router = endpoints.engine, APIRouter(include_in_schema=False)
+    for role in Role:
+        methods = {method for each in settings or () for method in role.methods(each)}
+        if settings is None:
+            is_usable = engine.endings.are_recorded or role is not Role.FRONT_CHANNEL_LOGOUT
+            methods = {"GET", "POST"} if is_usable else set()
+        is_of_one = role.is_of_one and settings is not None and len(settings) > 1
+        path = f"/{{{REGISTRATION}}}/{role}" if is_of_one else f"/{role}"
+        # The response to `GET /logout` says how to sign out.
+        matched = sorted({"GET", *methods} if role is Role.LOGOUT else methods)
+        if matched:
+            endpoint = getattr(endpoints, role.handler)()
+            router.add_route(path, endpoint, methods=matched, name=role.route_name(engine.name))
+    return router

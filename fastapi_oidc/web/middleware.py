@@ -8,20 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fastapi_oidc.concurrency import is_in_event_loop
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
 from fastapi_oidc.web.application import with_cors
 from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import SCOPE_KEY
-from fastapi_oidc.web.pages import NO_STORE
-from fastapi_oidc.web.refusals import FIRST_VISITS, response_to
+from fastapi_oidc.web.misuse import SCOPE_KEY, require_kind
+from fastapi_oidc.web.refusals import response_to
 from fastapi_oidc.web.routes import OwnRoutes
 from fastapi_oidc.web.runtime import Unread
 from fastapi_oidc.web.serving import Serving, of_this_task
@@ -32,22 +28,16 @@ _TOO_EARLY = (
     "in a middleware that was added after OIDCMiddleware and runs before it: add OIDCMiddleware "
     "last"
 )
-_ACCEPTED_FIRST = (
-    "a guard refused it after socket.accept(), so that its client was connected before. Call "
-    "guards before accept(), or write Depends(...)"
-)
 _OWN_COOKIE = (
     "the response sets the session cookie itself, which ends no session: to sign out, call "
     "oidc.clear_session(request), or post to the logout route"
 )
-_SWALLOWED = (
-    "a request without a session was answered with {}: a middleware between OIDCMiddleware and the "
-    "endpoint, or an exception handler, took the refusal for a failure. Let it pass OIDCError"
-)
-_NO_LIFESPAN = ("The server, or TestClient without `with`, runs no lifespan", "Call at shutdown")
-_MOUNTED = (
-    "This application is mounted, so its lifespan does not run",
-    "Add to the lifespan of the outer application",
+_NO_LIFESPAN = (
+    "The lifespan of this application does not run, because it is mounted, or because its server "
+    "or TestClient (without `with`) runs none: at shutdown nothing waits for token requests that "
+    "were sent, and their refresh tokens are lost.\n"
+    "Call where the outermost application ends: await oidc.aclose()\n"
+    "If a middleware misses request.state.oidc, it is outside: add OIDCMiddleware last."
 )
 _CACHE_CONTROL, _SET_COOKIE = b"cache-control", b"set-cookie"
 _VARY = (b"vary", b"Cookie")
@@ -64,20 +54,15 @@ class OIDCMiddleware:
     them.
 
     Cookies are sent with the response of an endpoint, stream or error handler, or with the
-    acceptance of a websocket. A handler for `Exception` runs outside of all middlewares, so its
-    responses have no cookies. The middleware turns an OIDCError that the application does not
+    acceptance of a websocket. A request that raises another error gets its response outside of all
+    middlewares, without cookies. The middleware turns an OIDCError that the application does not
     handle into a response, and likewise an HTTPException of `load_request_data`.
     """
 
     def __init__(
         self, app: ASGIApp, oidc: Serving[Any, Any], *, exclude: Iterable[str] = ()
     ) -> None:
-        if isinstance(app, Starlette) or not hasattr(oidc, "registrations"):
-            given = "" if isinstance(app, Starlette) else f", not {type(oidc).__name__}"
-            raise TypeError(
-                "OIDCMiddleware is added as a class, with an instance of OIDC or StandaloneAPI"
-                f"{given}: app.add_middleware(OIDCMiddleware, oidc=oidc)"
-            )
+        require_kind("oidc of OIDCMiddleware", oidc, Serving)
         self._registrations, self._engine = oidc.registrations, oidc.registrations.engine
         self._exclude, self._app = tuple(exclude), app
         self._has_lifespan = self._is_checked = False
@@ -88,10 +73,6 @@ class OIDCMiddleware:
             live = self._live if scope["type"] == "lifespan" else self._app
             await live(scope, receive, send)
             return
-        if not is_in_event_loop():  # trio, which anyio's test plugin may use
-            raise misconfigured(
-                "fastapi_oidc supports asyncio only, and this is another event loop"
-            )
         outer: RequestContext | None = scope.get(SCOPE_KEY)
         self._prepare(scope, outer)
         context = await self._context(scope, outer)
@@ -118,18 +99,11 @@ class OIDCMiddleware:
                 raise
             if is_a_mistake:
                 context.faults()  # told by this error, whose response they must not refuse
-            if is_closable and getattr(error, "code", None) in FIRST_VISITS:
-                owner.party.announcer.advise("websocket", _ACCEPTED_FIRST)
-            response.is_ours = True
             refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
             await refusal(scope, receive, response.send)
         except Exception as error:
             for fault in context.faults():
                 error.add_note(fault)  # such as a response that is a coroutine
-            if not response.started and _is_plain(scope) and context.has_changes:
-                # Starlette would respond outside of all middlewares, and the cookies would be lost.
-                plain = PlainTextResponse("Internal Server Error", 500, headers=NO_STORE)
-                await plain(scope, receive, response.send)
             raise
         finally:
             of_this_task.reset(before)
@@ -161,22 +135,13 @@ class OIDCMiddleware:
         # Without `state` the server says that it has no lifespans (ASGI 3.0, "Lifespan State"), as
         # transports of tests do.
         if outer is None and not self._has_lifespan and (is_mounted or "state" in scope):
-            self._warn_of_no_lifespan(is_mounted=is_mounted)
+            self._has_lifespan = True  # only one warning
+            _log.warning(_NO_LIFESPAN)
 
     def _check(self, app: Any, *, is_mounted: bool = False) -> None:
-        self._routes = OwnRoutes(self._engine.name, _excluded(self._exclude)).read(app)
+        self._routes = OwnRoutes(app, self._engine.name, _excluded(self._exclude))
         report(app, self._routes, self._engine, self._registrations.fixed, is_mounted=is_mounted)
         self._is_checked = True
-
-    def _warn_of_no_lifespan(self, *, is_mounted: bool) -> None:
-        """Warn once: Starlette runs the lifespan of the outermost application only."""
-        self._has_lifespan = True  # only one warning
-        _log.warning(
-            "%s: at shutdown nothing waits for token requests that were sent, and their refresh "
-            "tokens are lost.\n%s: await oidc.aclose()\n"
-            "If a middleware misses request.state.oidc, it is outside: add OIDCMiddleware last.",
-            *(_MOUNTED if is_mounted else _NO_LIFESPAN),
-        )
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the app's lifespan.
@@ -219,7 +184,7 @@ class _Response:
 
     def __init__(self, context: RequestContext, send: Send, *, writes: bool) -> None:
         self._context, self._send, self._writes = context, send, writes
-        self.started = self.is_open_socket = self.is_ours = False
+        self.started = self.is_open_socket = False
 
     async def send(self, message: Message) -> None:
         """Send `message`, the first one with the cookies."""
@@ -229,8 +194,6 @@ class _Response:
             is_refusal = isinstance(sys.exception(), OIDCError | HTTPException)
             self._context.require_used(lets_in=status < 400 and not is_refusal)
             self._require_no_own_cookie(message)
-            if status >= 500 and not self.is_ours:
-                self._advise_on_failure(status)
             self.started = True
             if self._writes:
                 self._context.is_open = False
@@ -246,13 +209,6 @@ class _Response:
         for name, value in message.get("headers", ()):
             if name.lower() == _SET_COOKIE and self._context.is_own_cookie(value):
                 raise misconfigured(_OWN_COOKIE)
-
-    def _advise_on_failure(self, status: int) -> None:
-        """Log that a refusal of this library has become a failure of the application."""
-        context = self._context
-        has_session = context.known is not None and context.known.session is not None
-        if context.is_guarded and not has_session:
-            context.party.announcer.advise("OIDCError", _SWALLOWED.format(status))
 
     async def _add_headers(self, message: Message) -> None:
         context, headers = self._context, list(message.get("headers", ()))
@@ -280,10 +236,3 @@ class _Response:
 def _is_for_others(caching: bytes) -> bool:
     """Whether a shared cache would keep the response (RFC 9111 5.2.2.9 and 5.2.2.10)."""
     return b"public" in caching.lower() or b"s-maxage" in caching.lower()
-
-
-def _is_plain(scope: Scope) -> bool:
-    """Whether the app has no handler for `Exception` and no debug mode."""
-    app = scope["app"]
-    own = app.debug or 500 in app.exception_handlers or Exception in app.exception_handlers
-    return scope["type"] == "http" and not own

@@ -153,19 +153,6 @@ def signed_out_page(return_to: str) -> Page:
     )
 
 
-def method_page(detail: str, home: str) -> Page:
-    """The page for a link to a route that takes POST only (RFC 9110 15.5.6)."""
-    heading, _, text = detail.partition(". ")
-    return Page(
-        kind="refused",
-        status=HTTPStatus.METHOD_NOT_ALLOWED,
-        heading=heading,
-        text=text,
-        action="Go to the start page",
-        href=home,
-    )
-
-
 def chooser_page(choices: tuple[tuple[str, str], ...]) -> Page:
     """The page with the choice of providers: pairs of a name and a login URL."""
     action, href = choices[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final
@@ -11,13 +11,13 @@ from starlette.requests import HTTPConnection
 from starlette.routing import NoMatchFound
 from starlette.types import Scope
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation
+from fastapi_oidc.errors import OIDCError
 from fastapi_oidc.settings import OIDCSettings
 
 REGISTRATION: Final = "registration"
 """The path parameter with the name of a registration."""
 
-_ANY: Final = "any-registration"
+_ANY: Final = "any_registration"
 
 
 class Role(StrEnum):
@@ -60,13 +60,8 @@ class Role(StrEnum):
 
 
 def origin_of(connection: HTTPConnection) -> str:
-    """The scheme and host of a request; raises ProtocolViolation without a usable host."""
-    try:
-        url = connection.base_url.components
-    except ValueError:
-        raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "unreadable Host") from None
-    if not url.netloc:
-        raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "no Host")
+    """The scheme and host of a request."""
+    url = connection.base_url
     scheme = {"ws": "http", "wss": "https"}.get(url.scheme, url.scheme)
     return f"{scheme}://{url.netloc}"
 
@@ -102,20 +97,12 @@ class OwnRoutes:
     the parameter `registration`: in the prefix, or for several registrations.
     """
 
-    def __init__(self, instance: str, excluded: tuple[str, ...] = ()) -> None:
-        self._instance, self._excluded = instance, excluded
-        self.by_role: Mapping[Role, str] = {}
-        """The paths of the routes that are mounted."""
-        self._exact: frozenset[str] = frozenset()
-        self._open: list[list[str]] = []
-
-    def read(self, app: Any) -> OwnRoutes:
-        """Read the paths of the routes in the app."""
-        found = {role: path_of(app, role.route_name(self._instance)) for role in Role}
+    def __init__(self, app: Any, instance: str, excluded: tuple[str, ...]) -> None:
+        found = {role: path_of(app, role.route_name(instance)) for role in Role}
         self.by_role = {role: path for role, path in found.items() if path is not None}
-        self._exact = frozenset(self.by_role.values())
-        self._open = [path.split(_ANY) for path in self._exact if _ANY in path]
-        return self
+        """The paths of the routes that are mounted."""
+        patterns = [re.escape(path).replace(_ANY, "[^/]+") for path in self.by_role.values()]
+        self._pattern, self._excluded = re.compile("|".join(patterns) or "(?!)"), excluded
 
     def path_to(self, role: Role, registration: str) -> str | None:
         """The path of a registration's route; None if it is not mounted."""
@@ -124,13 +111,7 @@ class OwnRoutes:
 
     def __contains__(self, path: str) -> bool:
         """Whether `path`, without the `root_path`, belongs to the library."""
-        if path in self._exact:
-            return True
-        for before, after in self._open:
-            name = path.removeprefix(before).removesuffix(after)
-            if name and "/" not in name and path == before + name + after:
-                return True
-        return False
+        return self._pattern.fullmatch(path) is not None
 
     def excludes(self, path: str) -> bool:
         """Whether the path has one of the prefixes that are excluded."""

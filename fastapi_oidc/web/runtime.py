@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -21,7 +21,6 @@ from fastapi_oidc.flows.endings import Endings
 from fastapi_oidc.flows.relying_party import Refreshes, RelyingParty
 from fastapi_oidc.grants import Grants
 from fastapi_oidc.protocol.access_token import StepUp
-from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.provider.network import Network
 from fastapi_oidc.session.cells import LastSteps
 from fastapi_oidc.session.model import (
@@ -42,43 +41,30 @@ CSRF_FIELD = "csrf_token"
 class CSRFTokens:
     """Makes and checks the CSRF tokens of sessions. A token is valid as long as its session.
 
-    `keys` are the newest first: the newest signs, all of them verify. A session has one signature.
-    Each token is that signature under a new random mask, so a page's compressed length reveals
-    nothing about the next token (BREACH).
+    `keys` are the newest first: the newest signs, all of them verify. Each token is another random
+    text that is signed for the session, so a page's compressed length reveals nothing about the
+    next token (BREACH).
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._signer = Signer(list(reversed(keys)), "fastapi_oidc.csrf", digest_method=sha256)
+        self._keys = list(reversed(keys))
+
+    def _signer(self, session: AnySession) -> Signer:
+        salt = f"fastapi_oidc.csrf.{session.id}"
+        return Signer(self._keys, salt, key_derivation="hmac", digest_method=sha256)
 
     def token(self, session: AnySession) -> str:
         """A token for one response."""
-        signature = decode_base64url(self._signer.get_signature(session.id).decode())
-        mask = os.urandom(len(signature))
-        return encode_base64url(mask + _masked(signature, mask))
+        return self._signer(session).sign(secrets.token_urlsafe(16)).decode()
 
     def require(self, session: AnySession, token: str | None) -> None:
         """Raises SessionError (session.csrf) unless `token` is the session's own."""
-        signature = _signature_in(token or "")
-        if not self._signer.verify_signature(session.id.encode(), signature.encode()):
+        if not self._signer(session).validate((token or "").encode(errors="replace")):
             explanation = (
                 f"the request has no CSRF token of this session, neither in the header "
                 f"{CSRF_HEADER} nor in the form field {CSRF_FIELD}"
             )
             raise SessionError(Code.SESSION_CSRF, explanation)
-
-
-def _signature_in(token: str) -> str:
-    """The signature in a masked token; "" if the token has another form."""
-    try:
-        masked = decode_base64url(token)
-    except ValueError:
-        return ""
-    mask, signature = masked[: len(masked) // 2], masked[len(masked) // 2 :]
-    return encode_base64url(_masked(signature, mask)) if len(mask) == len(signature) else ""
-
-
-def _masked(signature: bytes, mask: bytes) -> bytes:
-    return bytes(one ^ other for one, other in zip(signature, mask, strict=True))
 
 
 RequestData = TypeVar("RequestData")

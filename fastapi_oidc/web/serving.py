@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeAlias
 from weakref import ref
 
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -18,6 +19,7 @@ from fastapi_oidc.peer_names import PEER_MEMBERS
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, Awaited, require_kind
+from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import Engine, Registrations, RequestData, Runtime
 
@@ -28,6 +30,11 @@ of_this_task: Final[ContextVar[Place | None]] = ContextVar("fastapi_oidc", defau
 """The request of the running task; a task that outlives its request has no tokens."""
 
 EndpointFunction: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+_NO_LINK: Final = (
+    "Signing out is a POST. Links and images cannot do it, a form can: "
+    '<form method="post" action="{}"><button>Sign out</button></form>'
+)
 
 
 def running(engine: Engine | None = None) -> RequestContext | None:
@@ -71,25 +78,12 @@ def find_context(connection: HTTPConnection, engine: Engine | None = None) -> Re
         )
     if context is not None and engine is not None and context.serves(engine):
         return context.find(engine.name)
-    instance = "an OIDC instance" if engine is None else f"the OIDC instance {engine.name!r}"
-    fault = (
-        f"this app has no middleware of {instance}, which needs three lines:\n"
-        "  oidc = OIDC(OIDCSettings())\n"
-        "  app.add_middleware(OIDCMiddleware, oidc=oidc)\n"
-        "  app.include_router(oidc.router, prefix='/auth')"
+    name = "oidc" if engine is None else engine.name
+    raise ConfigurationError(
+        Code.CONFIGURATION_MIDDLEWARE_MISSING,
+        f"this request has passed no middleware of {name!r}. Add it last, because it runs before "
+        f"those that were added earlier: app.add_middleware(OIDCMiddleware, oidc={name})",
     )
-    added = getattr(connection.scope.get("app"), "user_middleware", ())
-    if engine is not None and any(serves(each, engine.name) for each in added):
-        fault = (
-            "this is called in a middleware that was added after OIDCMiddleware and runs before "
-            "it: add OIDCMiddleware last"
-        )
-    elif engine is not None and not engine.signs_in:
-        fault = (
-            "this app has no middleware of the StandaloneAPI: "
-            "app.add_middleware(OIDCMiddleware, oidc=api)"
-        )
-    raise ConfigurationError(Code.CONFIGURATION_MIDDLEWARE_MISSING, fault)
 
 
 def require_own_middleware(connection: HTTPConnection) -> None:
@@ -155,10 +149,22 @@ class Serving(Awaited, Generic[Identity, RequestData]):
         return party
 
     def _named(self, role: Role, serve: EndpointFunction) -> EndpointFunction:
+        """The endpoint of a route: 404 for a registration without it, 405 for another method.
+
+        Starlette adds HEAD, with which a link scanner could use up the code of a callback.
+        """
         instance = self.engine.name
 
         async def endpoint(request: Request) -> Response:
             with Owning(instance):
+                context = self._context(request)
+                party = context.registration(request) if role.is_of_one else context.party
+                methods = role.methods(party.settings)
+                if not methods:
+                    raise HTTPException(404, headers=NO_STORE)
+                if request.method not in methods:
+                    told = _NO_LINK.format(request.url.path) if role is Role.LOGOUT else None
+                    raise HTTPException(405, told, {"Allow": ", ".join(methods)})
                 return await serve(request)
 
         endpoint.__name__ = role.route_name(instance)

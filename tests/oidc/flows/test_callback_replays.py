@@ -269,7 +269,7 @@ async def test_a_server_that_runs_no_lifespan_is_told_once(
     for _ in range(2):
         await browser.get("/")
     [said] = [each for each in caplog.messages if "lifespan" in each]
-    assert "\nCall at shutdown: await oidc.aclose()\n" in said
+    assert "outermost application ends: await oidc.aclose()\n" in said
 
 
 def test_a_shutdown_waits_as_long_as_a_callback_does() -> None:

@@ -161,15 +161,6 @@ async def test_check_without_a_session_asks_the_provider_nothing(world: World) -
     assert world.op.record.calls["authorization"] == 0
 
 
-@pytest.mark.parametrize("signed_in", [False, True])
-async def test_callback_without_a_transaction_responds_to_the_iframe(
-    world: World, signed_in: bool
-) -> None:
-    browser = await world.signed_in() if signed_in else world.browser()
-    answer = await browser.get("/auth/callback?state=x&code=y", headers=IFRAME)
-    assert outcome(answer) == ("error", "authorization.transaction_missing")
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("site", "cross-site"), ("site", "same-site"), ("site", "none"), ("dest", "document")],

@@ -14,7 +14,7 @@ from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
-from tests.oidc.world import BASE_URL, LOGIN_URL, World, make_world, signed_in_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, make_world, signed_in_world
 
 NONE: Final[Mapping[str, str]] = {}
 PAGE: Final = {"sec-fetch-mode": "navigate"}
@@ -29,10 +29,6 @@ Asking: TypeAlias = Callable[[], Awaitable[httpx.Response]]
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    @app.get("/crash")
-    async def crash() -> None:
-        raise RuntimeError("a bug of the application")
-
     @app.post("/form", dependencies=[Depends(oidc.require_auth)])
     async def form() -> None: ...
 
@@ -211,16 +207,6 @@ async def signing_out_without_the_provider() -> httpx.Response:
     world.time.advance(25 * LONG)  # what is known of the provider is asked for anew
     world.op.faults.put("metadata", UNREACHABLE, times=9)
     return await browser.post("/auth/logout", headers=PAGE)
-
-
-async def crashing(world: World | None = None) -> httpx.Response:
-    """A page that crashes, for a session that was refreshed before."""
-    world = world or make_world(mount=mount)
-    browser = await world.signed_in()
-    world.time.advance(LONG)
-    async with browser_of(world.app, raise_app_exceptions=False) as same:
-        same.cookies.update(dict(browser.cookies))
-        return await same.get("/crash")
 
 
 def api_refusing(

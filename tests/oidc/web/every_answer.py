@@ -25,7 +25,6 @@ from tests.oidc.web.asking import (
     callback,
     callback_without_store,
     choosing,
-    crashing,
     login_after_a_failure,
     lost_by_form_post,
     signed_in,
@@ -77,10 +76,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /callback` 302 signed in": [callback()],
     "`POST /callback` 303 signed in": [callback(settings=FORM_POST)],
     "`GET /callback` 200 silent page": [silently("alice")],
-    "`GET /callback` 200 silent page, other user or transaction lost": [
-        silently("bob"),
-        asking("GET", LOST, IFRAME),
-    ],
+    "`GET /callback` 200 silent page, other user": [silently("bob")],
     **page_and_json(
         "`GET /callback`, `POST /callback` 400, 502 or 504",
         lambda headers: [
@@ -100,8 +96,10 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
         "`GET /callback`, `POST /callback` 503",
         lambda h: [callback_without_store(h), callback_without_store(h, settings=FORM_POST)],
     ),
-    "`GET /logout` 405 page, which says what to write": [asking("GET", LOGOUT, PAGE)],
-    "`GET /logout` 405 JSON, which says what to write": [asking("GET", LOGOUT)],
+    "`GET /logout` 405, which says what to write": [
+        asking("GET", LOGOUT, PAGE),
+        asking("GET", LOGOUT),
+    ],
     "`POST /logout` 302 to the provider": [signed_in("POST", LOGOUT)],
     "`POST /logout` 200 page, provider unreachable": [signing_out_without_the_provider],
     **page_and_json(
@@ -158,6 +156,5 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`api.router` 200 metadata": [api_metadata],
     "`request.state.oidc` 200 with a session": [signed_in("GET", "/")],
     "`request.state.oidc` 200 without a session": [asking("GET", "/")],
-    "`OIDCMiddleware` 500, the application raised": [crashing],
 }
 """By the first two cells of its row."""

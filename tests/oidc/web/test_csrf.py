@@ -6,7 +6,6 @@ import pytest
 from fastapi import Depends, FastAPI, Form, Request
 
 from fastapi_oidc import OIDC, Code, OIDCSession, PublicSessionContext, SessionError
-from fastapi_oidc.protocol.encoding import decode_base64url
 from fastapi_oidc.testing import ServerError
 from fastapi_oidc.web.pages import SCRIPT
 from fastapi_oidc.web.runtime import CSRFTokens
@@ -29,11 +28,10 @@ def accepted(token: str | None) -> bool:
 
 
 def test_no_part_of_a_token_stays_the_same_and_each_is_accepted() -> None:
-    tokens = [TOKENS.token(SESSION) for _ in range(2)]
-    one, other = (decode_base64url(token) for token in tokens)
-    assert one[:32] != other[:32]
-    assert one[32:] != other[32:]
-    assert all(accepted(token) for token in tokens)
+    one, other = (TOKENS.token(SESSION) for _ in range(2))
+    assert not {*one.split(".")} & {*other.split(".")}
+    assert accepted(one)
+    assert accepted(other)
 
 
 def test_a_rotated_key_still_verifies() -> None:

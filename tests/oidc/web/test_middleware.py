@@ -225,30 +225,6 @@ async def test_a_middleware_that_guards_the_login_is_told(caplog: pytest.LogCapt
     assert "require_auth: it refuses /auth/login, where people sign in" in caplog.text
 
 
-async def test_a_middleware_that_hides_refusals_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        with_own_headers(app, oidc)
-
-        async def failing(request: Request, call_next: RequestResponseEndpoint) -> Response:
-            try:
-                return await call_next(request)
-            except Exception:
-                return PlainTextResponse("failed", 500)
-
-        add_inside(app, failing)
-
-        @app.get("/fails", dependencies=[Depends(require_auth)])
-        async def fails() -> None:
-            raise RuntimeError
-
-    world, browser = await signed_in_world(mount=mount)
-    told = "a request without a session was answered with 500"
-    assert (await browser.get("/fails")).status_code == 500
-    assert told not in caplog.text
-    assert (await world.browser().get("/guarded")).status_code == 500
-    assert told in caplog.text
-
-
 NAMES = CookieNames("oidc", secure=True)
 SESSION = "__Host-oidc_session"
 LOGIN = "__Host-oidc_login_" + "0" * 32

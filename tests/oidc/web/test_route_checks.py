@@ -215,19 +215,6 @@ async def test_a_websocket_of_another_origin_gets_no_session(how: str, origin: s
         assert seen == [None, Code.SESSION_CROSS_SITE]
 
 
-def test_another_event_loop_than_asyncio_is_named() -> None:
-    """A coroutine that is run by hand has no event loop of asyncio, as under trio."""
-    world = make_world()
-    world.oidc.api("https://api.test", introspect=True)  # which looks for the endpoint in a task
-    scope = {"type": "http", "app": world.app, "path": "/", "headers": []}
-
-    async def nothing(*_: object) -> Any: ...
-
-    request = OIDCMiddleware(world.app.router, oidc=world.oidc)(scope, nothing, nothing)
-    with pytest.raises(ConfigurationError, match="supports asyncio only"):
-        request.send(None)
-
-
 SECRET = "a-value-that-no-error-shows"
 REQUEST = Request({"type": "http", "headers": []})
 SESSION = session_for(StandardIdentity(sub=SECRET))

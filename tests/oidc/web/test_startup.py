@@ -25,7 +25,6 @@ from fastapi_oidc import (
     require_auth,
     require_csrf,
 )
-from fastapi_oidc.web.guards import RequireAuth
 from tests.oidc.web.asking import browser_of
 from tests.oidc.world import make_world
 
@@ -162,21 +161,15 @@ async def test_pages_of_every_origin_that_may_read_what_users_read_are_told(
 
 
 @pytest.mark.parametrize("guard", [require_csrf, oidc_locals, an_instance().require_auth])
-async def test_a_guard_in_an_app_without_any_instance_names_the_three_lines(guard: Any) -> None:
-    is_of_one = isinstance(guard, RequireAuth)
-    instance = "the OIDC instance 'oidc'" if is_of_one else "an OIDC instance"
+async def test_a_guard_in_an_app_without_any_instance_names_the_line(guard: Any) -> None:
     app = FastAPI(dependencies=[Depends(guard)])
     app.get("/")(lambda: "reached")
     async with browser_of(app) as browser:
         with pytest.raises(ConfigurationError) as caught:
             await browser.get("/")
     assert caught.value.code is Code.CONFIGURATION_MIDDLEWARE_MISSING
-    assert caught.value.explanation.splitlines() == [
-        f"this app has no middleware of {instance}, which needs three lines:",
-        "  oidc = OIDC(OIDCSettings())",
-        "  app.add_middleware(OIDCMiddleware, oidc=oidc)",
-        "  app.include_router(oidc.router, prefix='/auth')",
-    ]
+    assert "has passed no middleware of 'oidc'. Add it last" in caught.value.explanation
+    assert "app.add_middleware(OIDCMiddleware, oidc=oidc)" in caught.value.explanation
 
 
 @pytest.mark.parametrize("started", ["--workers=4", "-w 2", "16", "--workers 1", "1", ""])

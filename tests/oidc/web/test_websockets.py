@@ -77,7 +77,7 @@ async def test_one_without_a_session_is_told_of(caplog: pytest.LogCaptureFixture
     assert f"see='{Code.SESSION_REQUIRED.link}'" in caplog.text
 
 
-async def test_a_guard_after_the_acceptance_closes_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_guard_after_the_acceptance_closes_it() -> None:
     """RFC 6455 7.4.1: 1008 is a violation of a policy."""
 
     def mount_late(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
@@ -90,7 +90,6 @@ async def test_a_guard_after_the_acceptance_closes_it(caplog: pytest.LogCaptureF
     accept, close = await opened(world, {})
     assert (accept["type"], close["type"]) == ("websocket.accept", "websocket.close")
     assert close["code"] == 1008
-    assert "Call guards before accept()" in caplog.text
 
 
 async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
