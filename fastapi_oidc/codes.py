@@ -214,7 +214,7 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
     Code.ID_TOKEN_AUTH_TIME: _NOT_STEPPED_UP,
     Code.ID_TOKEN_AUTHENTICATION_CONTEXT: _NOT_STEPPED_UP,
     Code.SESSION_STEP_UP_REQUIRED: (401, "Confirm that it is you. Sign in again to do this."),
-    Code.ACCESS_TOKEN_REQUIRED: (401, "This request needs an access token."),
+    Code.ACCESS_TOKEN_REQUIRED: (401, "This request needs a header Authorization: Bearer TOKEN."),
     Code.ACCESS_TOKEN_REQUEST: (400, "The Authorization header cannot be read."),
     Code.ACCESS_TOKEN_AUDIENCE: (401, "The access token is for another API."),
     Code.ACCESS_TOKEN_EXPIRED: (401, "The access token has expired."),

@@ -28,6 +28,8 @@ class OIDCError(Exception):
     def __init__(self, code: Code, explanation: str = "", **details: object) -> None:
         super().__init__(f"{code}: {explanation}" if explanation else str(code))
         self.code = Code(code)
+        self.answer = ANSWERS[self.code]
+        """What a browser or program may see."""
         self.explanation = explanation
         self.details = details
         self.is_announced = False
@@ -43,12 +45,12 @@ class OIDCError(Exception):
     @property
     def status(self) -> HTTPStatus:
         """The HTTP status of the response to a request that failed with this error."""
-        return ANSWERS[self.code].status
+        return self.answer.status
 
     @property
     def public_text(self) -> str:
         """The sentence that a browser may see."""
-        return ANSWERS[self.code].text
+        return self.answer.text
 
 
 class ConfigurationError(OIDCError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
@@ -13,15 +14,8 @@ from urllib.parse import unquote
 from fastapi_oidc.clock import Clock, Instant, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
-from fastapi_oidc.protocol.access_token import (
-    AccessClaims,
-    ExpectedAccessToken,
-    StepUp,
-    accept_access_token,
-    accept_introspection,
-    is_active,
-    together,
-)
+from fastapi_oidc.protocol import access_token
+from fastapi_oidc.protocol.access_token import AccessClaims, ExpectedAccessToken, StepUp
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof, Scheme, accept_proof
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS, encode_base64url
 from fastapi_oidc.protocol.jose.keys import Unverified
@@ -62,7 +56,7 @@ class Permission:
         each = (self, *others)
         scopes = dict.fromkeys(scope for permission in each for scope in permission.scopes)
         step_ups = [needed.step_up for needed in each if needed.step_up is not None]
-        step_up = self.step_up and (together(step_ups) or self.step_up)
+        step_up = self.step_up and (access_token.together(step_ups) or self.step_up)
         return Permission(tuple(scopes), self.role, step_up)
 
 
@@ -89,12 +83,6 @@ class AccessToken(AccessClaims, NeverADependency):
         value = self.claims.get("acr")
         return value if isinstance(value, str) else None
 
-    @classmethod
-    def of(cls, claims: AccessClaims, value: str) -> AccessToken:
-        """The token `value` with its accepted `claims`."""
-        accepted = {each.name: getattr(claims, each.name) for each in fields(claims)}
-        return cls(**accepted, value=value)
-
 
 @dataclass(frozen=True)
 class Caller(NeverADependency, Generic[Identity]):
@@ -105,29 +93,7 @@ class Caller(NeverADependency, Generic[Identity]):
     access_token: AccessToken | None = None
 
 
-_ARMOUR: Final = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----")
-
-
-class Proofs:
-    """Accepts each DPoP proof once (RFC 9449 11.1) across the processes that share `store`.
-
-    `name`, the instance's, is in front of every key. The store must not evict a proof.
-    """
-
-    def __init__(self, store: Store, name: str, clock: Clock) -> None:
-        self._store, self._name, self._clock = store, name, clock
-
-    async def require_first_use(self, proof: Proof) -> None:
-        """Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down."""
-        name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
-        # A proof is accepted from one window before its time to one window after it, and the store
-        # deletes by a clock of its own.
-        seconds = 2 * PROOF_WINDOW + 1 + self._clock.drift
-        mine = Cell(secrets.token_bytes(9), self._clock.now() + seconds)
-        key = f"{self._name}:dpop:{name}"
-        taking = self._store.move(key, lambda value, _: None if value else mine, known=b"")
-        if (await ask_store(taking)).value != mine.value:
-            raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
+_ARMOUR: Final = re.compile(r"-----(?:BEGIN|END) CERTIFICATE-----|[\s:]")
 
 
 def require_certificate(header: str | None, thumbprint: str) -> None:
@@ -144,11 +110,8 @@ def require_certificate(header: str | None, thumbprint: str) -> None:
 
 
 def _der(header: str) -> bytes:
-    text = unquote(header)
-    for line in _ARMOUR:
-        text = text.replace(line, "")
     try:
-        return b64decode("".join(text.strip().strip(":").split()), validate=True)
+        return b64decode(_ARMOUR.sub("", unquote(header)), validate=True)
     except ValueError:
         raise _refused("the header has no certificate") from None
 
@@ -158,27 +121,19 @@ def _refused(explanation: str) -> ProtocolViolation:
 
 
 MAX_TOKENS: Final = 10_000
-"""Maximum number of cached responses of each kind; beyond it, the one that expires first is
-evicted. Invented tokens cannot evict the responses for active ones.
-"""
-
-INACTIVE_LIFETIME: Final = 5
-"""Seconds for which "not active" is cached. Repeated requests with an invalid token do not load the
-provider, and a new token that the provider's replicas do not know yet is soon accepted.
-"""
+"""Maximum number of cached responses; beyond it, the one that expires first is evicted."""
 
 
 class Introspections:
-    """Introspects tokens at the provider: one request at a time for each token, then cached.
+    """Introspects tokens at the provider: one request at a time for each token.
 
-    `lifetime` is in seconds. A response is never used after its `exp`. The cache contains digests
-    of the tokens, not the tokens. Failures are not cached.
+    Responses for active tokens are cached for `lifetime` seconds, and never used after their `exp`,
+    so invented tokens evict none. The cache contains digests of the tokens, not the tokens.
     """
 
     def __init__(self, provider: Provider, clock: Clock, lifetime: int) -> None:
         self._provider, self._clock, self._lifetime = provider, clock, lifetime
         self._active: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
-        self._inactive: TTLCache[bytes, Claims] = TTLCache(clock, max_entries=MAX_TOKENS)
         self._requests: SingleFlight[bytes, Claims] = SingleFlight()
 
     async def of(self, token: str) -> Claims:
@@ -187,7 +142,7 @@ class Introspections:
         Raises ConfigurationError when the provider has no such endpoint.
         """
         key = hashlib.sha256(token.encode()).digest()
-        known = self._active.get(key) or self._inactive.get(key)
+        known = self._active.get(key)
         return known or await self._requests.run(key, lambda: self._ask(key, token))
 
     async def require_endpoint(self) -> None:
@@ -200,14 +155,12 @@ class Introspections:
 
     async def _ask(self, key: bytes, token: str) -> Claims:
         # The time before the request: the response may be older than its arrival.
-        asked_at = self._clock.now()
+        ends = self._clock.now() + self._lifetime
         await self.require_endpoint()
         response = await self._provider.introspect(token)
-        exp, responses = response.get("exp"), self._active
-        ends = int(exp) if isinstance(exp, int | float) else asked_at
-        if not is_active(response):
-            responses, ends = self._inactive, asked_at + INACTIVE_LIFETIME
-        responses.set(key, response, expires_at=min(asked_at + self._lifetime, ends))
+        exp = response.get("exp")
+        if access_token.is_active(response) and isinstance(exp, int | float):
+            self._active.set(key, response, expires_at=min(ends, int(exp)))
         return response
 
 
@@ -245,12 +198,14 @@ class ResourceServer:
 
     `issuers` begin with the application's own provider. With `introspections`, opaque tokens are
     introspected there; with `introspects_jwts`, every token is. With `dpop_required`, bearer tokens
-    are refused.
+    are refused. `proofs` has the DPoP proofs that were used, with `name`, the instance's, in front
+    of every key, and must not evict one.
     """
 
     issuers: Sequence[TokenIssuer]
     clock: Clock
-    proofs: Proofs
+    proofs: Store
+    name: str
     introspections: Introspections | None = None
     introspects_jwts: bool = False
     dpop_required: bool = False
@@ -263,12 +218,14 @@ class ResourceServer:
         """
         claims = await self._claims(presented.value)
         await self._require_possession(presented, claims)
-        return AccessToken.of(claims, presented.value)
+        accepted = {each.name: getattr(claims, each.name) for each in fields(claims)}
+        return AccessToken(**accepted, value=presented.value)
 
     async def _claims(self, value: str) -> AccessClaims:
         if self.introspections is not None and (self.introspects_jwts or not _is_jwt(value)):
             response = await self.introspections.of(value)
-            return accept_introspection(response, self.issuers[0].expected, self.clock.instant())
+            expected, at = self.issuers[0].expected, self.clock.instant()
+            return access_token.accept_introspection(response, expected, at)
         if "." not in value:
             explanation = (
                 "an opaque token, not a JWT: let the client request a token for this audience, "
@@ -290,8 +247,6 @@ class ResourceServer:
 
     def _issuer_of(self, unverified: CompactJWS) -> TokenIssuer:
         """The issuer whose keys must verify the token; its name is checked afterwards too."""
-        if len(self.issuers) == 1:
-            return self.issuers[0]
         iss = unverified.claims().get("iss")
         named = (each for each in self.issuers if each.expected.issuer.has(iss))
         return next(named, self.issuers[0])
@@ -299,7 +254,9 @@ class ResourceServer:
     def _accepted(
         self, header_typ: str | None, claims: Claims, issuer: TokenIssuer
     ) -> AccessClaims:
-        return accept_access_token(header_typ, claims, issuer.expected, self.clock.instant())
+        return access_token.accept_access_token(
+            header_typ, claims, issuer.expected, self.clock.instant()
+        )
 
     async def _require_possession(self, presented: PresentedToken, claims: AccessClaims) -> None:
         """Require the key or certificate of a bound token (RFC 9449 7.1, RFC 8705 3)."""
@@ -330,7 +287,22 @@ class ResourceServer:
             access_token=presented.value,
             thumbprint=thumbprint,
         )
-        await self.proofs.require_first_use(proof)
+        await self._require_first_use(proof)
+
+    async def _require_first_use(self, proof: Proof) -> None:
+        """Accept each proof once (RFC 9449 11.1) across the processes that share the store.
+
+        Raises ProtocolViolation (dpop.replayed), or SessionError when the store is down.
+        """
+        name = hashlib.sha256(f"{proof.thumbprint} {proof.jti}".encode()).hexdigest()
+        # A proof is accepted from one window before its time to one window after it, and the store
+        # deletes by a clock of its own.
+        seconds = 2 * PROOF_WINDOW + 1 + self.clock.drift
+        mine = Cell(secrets.token_bytes(9), self.clock.now() + seconds)
+        key = f"{self.name}:dpop:{name}"
+        taking = self.proofs.move(key, lambda value, _: None if value else mine, known=b"")
+        if (await ask_store(taking)).value != mine.value:
+            raise ProtocolViolation(Code.DPOP_REPLAYED, "this proof was used before")
 
 
 def _is_jwt(value: str) -> bool:

@@ -6,13 +6,11 @@ RFC 6750, RFC 9449, RFC 9728. The applications may be MCP servers, with scopes b
 from __future__ import annotations
 
 import json
-import logging
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
@@ -45,26 +43,12 @@ class AccessTokenError(OIDCError):
 
     def __init__(self, cause: OIDCError, challenge: str = "") -> None:
         super().__init__(cause.code, cause.explanation, **cause.details)
-        self._is_decided = isinstance(cause, ProtocolViolation)
-        self.challenge = challenge if self._is_decided else ""
-
-    @property
-    def status(self) -> HTTPStatus:
-        """The HTTP status of the response."""
-        return self._answer.status
-
-    @property
-    def public_text(self) -> str:
-        """The sentence that the client may see."""
-        return self._answer.text
-
-    @property
-    def _answer(self) -> PublicAnswer:
-        if not self._is_decided:
-            return _UNDECIDED
-        # Other codes are those of logins.
-        is_own = self.code.startswith(("access_token.", "dpop."))
-        return ANSWERS[self.code if is_own else Code.ACCESS_TOKEN_KIND]
+        self.answer, self.challenge = _UNDECIDED, ""
+        if isinstance(cause, ProtocolViolation):
+            # Other codes are those of logins.
+            is_own = self.code.startswith(("access_token.", "dpop."))
+            self.answer = ANSWERS[self.code if is_own else Code.ACCESS_TOKEN_KIND]
+            self.challenge = challenge
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +57,7 @@ class Challenger:
 
     realm: str
     resource_metadata: str | None
-    dpop_required: bool = False
+    dpop_required: bool
 
     def refusal(
         self, cause: OIDCError, scheme: Scheme | None, needed: Permission
@@ -92,25 +76,18 @@ class Challenger:
             members |= needed.step_up.parameters()
         if cause.code is Code.ACCESS_TOKEN_BINDING:
             scheme = "DPoP"
-        return AccessTokenError(cause, self._challenges(scheme, members))
+        return AccessTokenError(cause, self.challenges(scheme, members))
 
-    def invitation(self) -> str:
-        """The challenge for a request with neither a session nor a token."""
-        return self._challenges(None, {})
-
-    def _challenges(self, scheme: Scheme | None, members: dict[str, str]) -> str:
+    def challenges(self, scheme: Scheme | None, members: Mapping[str, str]) -> str:
         """The challenge for `scheme`, or for each scheme that the API accepts (RFC 9449 7.1)."""
-        algorithms = {"algs": " ".join(PROOF_ALGORITHMS)}
-        if scheme == "DPoP" or self.dpop_required:
-            return self._challenge("DPoP", members | algorithms)
-        bearer = self._challenge("Bearer", members)
-        return bearer if "error" in members else f"{bearer}, {challenge('DPoP', algorithms)}"
-
-    def _challenge(self, scheme: Scheme, members: dict[str, str]) -> str:
-        members = {"realm": self.realm} | members
+        members = {"realm": self.realm, **members}
         if self.resource_metadata is not None:
             members["resource_metadata"] = self.resource_metadata
-        return challenge(scheme, members)
+        algorithms = {"algs": " ".join(PROOF_ALGORITHMS)}
+        if scheme == "DPoP" or self.dpop_required:
+            return challenge("DPoP", members | algorithms)
+        bearer = challenge("Bearer", members)
+        return bearer if "error" in members else f"{bearer}, {challenge('DPoP', algorithms)}"
 
 
 def _error_of(cause: OIDCError) -> dict[str, str]:
@@ -140,12 +117,6 @@ def presented_token(
     scheme = token_scheme_in(connection.scope["headers"])
     lines = connection.headers.getlist("authorization")
     if scheme is None:
-        if any(line and " " not in line for line in lines):
-            explanation = "the Authorization header has no scheme: Authorization: Bearer TOKEN"
-            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
-        if "access_token" in connection.query_params:
-            explanation = "a token in the query is not read (RFC 9700 4.3.2): send it as a header"
-            raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, explanation)
         raise ProtocolViolation(Code.ACCESS_TOKEN_REQUIRED, "no access token")
     if len(lines) > 1:
         raise ProtocolViolation(Code.ACCESS_TOKEN_REQUEST, "several Authorization headers")
@@ -169,8 +140,6 @@ MAX_CALL_BYTES: Final = 4 * 1024 * 1024
 """
 
 _CALL: Final = "tools/call"
-_MAX_LOGGED: Final = 100  # characters: the caller chooses the name
-_log = logging.getLogger("fastapi_oidc.configuration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,22 +176,7 @@ class Protected:
     def _called(self, body: bytes | None) -> Iterable[str]:
         """The tools whose scopes a body needs: all of them where it may call another one."""
         called = called_tools(body)
-        if called is None:
-            return self.tools
-        unlisted = called - self.tools.keys()
-        if unlisted:  # one is enough: the caller chooses how many there are
-            _report_unlisted(min(unlisted)[:_MAX_LOGGED])
-        return self.tools if unlisted else called
-
-
-@lru_cache(100)  # so it is logged once
-def _report_unlisted(name: str) -> None:
-    _log.warning(
-        "The tool %r was called. tools={...} does not have it, so that the call needs the scopes "
-        "of all its tools. Add %r with its scopes, of which there may be none.",
-        name,
-        name,
-    )
+        return self.tools if called is None or called - self.tools.keys() else called
 
 
 def scopes_by_tool(given: Mapping[str, str | Sequence[str]]) -> dict[str, tuple[str, ...]]:

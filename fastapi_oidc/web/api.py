@@ -18,47 +18,24 @@ from starlette.types import ASGIApp
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import (
-    Code,
-    ConfigurationError,
-    ProtocolViolation,
-    ProviderError,
-    SessionError,
-    misconfigured,
-)
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, SessionError, misconfigured
 from fastapi_oidc.flows.relying_party import Application, IdentityContext
 from fastapi_oidc.peer_names import require_known
 from fastapi_oidc.resource_server.server import AccessToken, Caller, Permission, ResourceServer
 from fastapi_oidc.session.model import Identity, OIDCSession
-from fastapi_oidc.web import api_options
-from fastapi_oidc.web.access_tokens import (
-    Challenger,
-    Protected,
-    presented_token,
-    scopes_by_tool,
-    with_lifespan_of,
-)
+from fastapi_oidc.web import access_tokens, api_options, guards
 from fastapi_oidc.web.application import endpoints_of, override_of
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.guards import (
-    CSRF_PARAMETER,
-    FromAPI,
-    Guard,
-    RequireAuth,
-    made_here,
-    needs_of,
-    scopes_of,
-)
 from fastapi_oidc.web.misuse import Argument, awaited, require_kind, require_takes
 from fastapi_oidc.web.refusals import SignInRequired
 from fastapi_oidc.web.requests import SAFE_METHODS, token_scheme_in
 from fastapi_oidc.web.runtime import Registrations, Runtime
 from fastapi_oidc.web.serving import Serving, context_of, require_own_middleware
 
-TokenGuard: TypeAlias = FromAPI[AccessToken] | Guard[AccessToken]
+TokenGuard: TypeAlias = guards.FromAPI[AccessToken] | guards.Guard[AccessToken]
 
 _ACCEPTED: Final = "fastapi_oidc.access_tokens"
-"""Safe methods (RFC 9110 9.2.1), which need no CSRF token."""
+"""Where the scope of a request has its accepted tokens."""
 
 
 class API(Serving[Identity, Any]):
@@ -93,36 +70,38 @@ class API(Serving[Identity, Any]):
     def __init__(
         self,
         registrations: Registrations,
-        require_auth: RequireAuth[Identity],
-        require_csrf: Guard[OIDCSession[Identity]],
+        require_auth: guards.RequireAuth[Identity],
+        require_csrf: guards.Guard[OIDCSession[Identity]],
         audience: str,
         **options: Unpack[api_options.APIOptions[Identity]],
     ) -> None:
         require_known(self.function, options, api_options.APIOptions.__annotations__)
         require_kind(f"audience of {self.function}", audience, str)
-        for name in ("accept_plain_jwt", "dpop_required"):
-            require_kind(f"{name} of {self.function}", options.get(name, False), bool)
+        api_options.require_valid(options)
         self.registrations: Registrations = registrations
         fixed = registrations.fixed
         self._require_auth, self._require_csrf = require_auth, require_csrf
         self._options, self.audience = options, audience
         self._servers: WeakKeyDictionary[Runtime, ResourceServer] = WeakKeyDictionary()
-        self.resource = api_options.resource_of(audience, options.get("resource"))
+        is_http_allowed = fixed is not None and fixed.party.settings.allow_insecure_http
+        self.resource = api_options.resource_of(
+            audience, options.get("resource"), allow_insecure_http=is_http_allowed
+        )
         self._fixed = None if fixed is None else self._server_of(fixed)
         resolve = options.get("resolve_identity")
         require_takes(f"resolve_identity of {self.function}", resolve, IdentityContext)
         self._application = None if resolve is None else Application(resolve)
-        self.scopes = api_options.described(options.get("scopes", {}))
+        self.scopes = dict(options.get("scopes", {}))
         url = None if self.resource is None else api_options.metadata_url(self.resource)
         dpop_required = options.get("dpop_required", False)
-        self._challenger = Challenger(self.engine.name, url, dpop_required)
+        self._challenger = access_tokens.Challenger(self.engine.name, url, dpop_required)
         number = len(self.engine.apis) + 1
         issuer = None if fixed is None else fixed.party.settings.issuer
         model = api_options.token_scheme(issuer, self.scopes, options)
         self._scheme = api_options.Documented(
             f"{self.engine.name}_api{'' if number == 1 else number}", model
         )
-        self._token: FromAPI[AccessToken] = FromAPI(
+        self._token: guards.FromAPI[AccessToken] = guards.FromAPI(
             "api.require",
             self.engine,
             AccessToken,
@@ -153,27 +132,26 @@ class API(Serving[Identity, Any]):
         self.engine.announcer.advise_on_seconds("max_age of api.require", max_age)
         if permission not in self._required:
             check = partial(self._check, permission)
-            self._required[permission] = Guard(
+            self._required[permission] = guards.Guard(
                 "api.require", self._token, check, needs=permission, scopes=scopes
             )
-        return made_here(self._required[permission])
+        return guards.made_here(self._required[permission])
 
     @cached_property
-    def require_user(self) -> FromAPI[Caller[Identity]]:
+    def require_user(self) -> guards.FromAPI[Caller[Identity]]:
         """A dependency: the `Caller`, by an access token or else by a session.
 
         If a request has an access token, its session is ignored, and the token must have the scopes
         in `Security(oidc.require_user, scopes=[...])`. A request with a session must have the
         session's CSRF token, unless its method is safe (GET, HEAD, OPTIONS).
         """
-        if (fixed := self.registrations.fixed) is not None:
-            self._require_identities(fixed)
+        self._require_identities()
         shown = [api_options.documented("token", self._scheme)]
         if self.engine.signs_in:
             root = self._require_auth
             cookie = api_options.Documented(root.scheme_name, root.model)
-            shown = [api_options.documented("cookie", cookie), *shown, CSRF_PARAMETER]
-        return FromAPI("require_user", self.engine, Caller, self.caller, self.scopes, *shown)
+            shown = [api_options.documented("cookie", cookie), *shown, guards.CSRF_PARAMETER]
+        return guards.FromAPI("require_user", self.engine, Caller, self.caller, self.scopes, *shown)
 
     @cached_property
     def router(self) -> APIRouter:
@@ -198,7 +176,7 @@ class API(Serving[Identity, Any]):
     @property
     def responses(self) -> dict[int | str, dict[str, Any]]:
         """The 401 and 403 responses for the API document: `@app.get(..., responses=...)`."""
-        return api_options.refusals("access token")
+        return dict(api_options.REFUSALS)
 
     def protected(
         self,
@@ -206,7 +184,7 @@ class API(Serving[Identity, Any]):
         *scopes: str,
         role: str | None = None,
         tools: Mapping[str, str | Sequence[str]] | None = None,
-    ) -> Protected:
+    ) -> access_tokens.Protected:
         """`app`, for requests whose access token has all of `scopes` and the `role`.
 
         Use it to mount an ASGI application: `app.mount("/tools", api.protected(tools))`. `tools`
@@ -214,13 +192,10 @@ class API(Serving[Identity, Any]):
         "write"}`. A tool that they do not name needs the scopes of all.
         """
         if not callable(app):
-            raise misconfigured(
-                f"api.protected takes the ASGI application first, not {type(app).__name__}, and "
-                "then its scopes; that of an MCP server is server.streamable_http_app()"
-            )
-        by_tool = scopes_by_tool(tools or {})
+            raise misconfigured(f"app must be an ASGI application, not {type(app).__name__}")
+        by_tool = access_tokens.scopes_by_tool(tools or {})
         api_options.require_scopes([*scopes, *chain.from_iterable(by_tool.values())], self.scopes)
-        return Protected(partial(self.access_token, role=role), app, scopes, by_tool)
+        return access_tokens.Protected(partial(self.access_token, role=role), app, scopes, by_tool)
 
     def mount(
         self,
@@ -243,7 +218,7 @@ class API(Serving[Identity, Any]):
             self.engine.announcer.advise(f"api.mount at {path}", text)
         if api_options.metadata_path(self._url) not in {each.path for each in endpoints_of(app)}:
             app.include_router(self.router)
-        app.include_router(with_lifespan_of(server))
+        app.include_router(access_tokens.with_lifespan_of(server))
         guarded = self.protected(server, *scopes, role=role, tools=tools)
         app.router.routes.append(Route(path, guarded))
 
@@ -261,7 +236,7 @@ class API(Serving[Identity, Any]):
         try:
             if self not in accepted:
                 header = self._options.get("client_certificate_header")
-                presented = presented_token(context, connection, header)
+                presented = access_tokens.presented_token(context, connection, header)
                 accepted[self] = await self._server_of(self._serving(context)).accept(presented)
             elif self._now(context).is_past(accepted[self].expires_at):  # of a websocket
                 explanation = "the token has expired since the request began"
@@ -280,7 +255,7 @@ class API(Serving[Identity, Any]):
         """
         context = context_of(connection, self.engine)
         runtime = self._serving(context)
-        self._require_identities(runtime)
+        self._require_identities()
         by_session = override_of(connection, self._require_auth)
         by_token = override_of(connection, self._token)
         brings_token = token_scheme_in(connection.scope["headers"]) is not None
@@ -297,7 +272,7 @@ class API(Serving[Identity, Any]):
         try:
             session = await (called(by_session) if by_session else auth(connection))
         except SignInRequired as error:
-            error.challenge = self._challenger.invitation()
+            error.challenge = self._challenger.challenges(None, {})
             raise
         is_safe = connection.scope.get("method", "GET") in SAFE_METHODS
         if not is_safe and override_of(connection, self._require_csrf) is None:
@@ -314,21 +289,17 @@ class API(Serving[Identity, Any]):
     def _server_of(self, runtime: Runtime) -> ResourceServer:
         """The API as the registrations that serve a request see it; raises ConfigurationError."""
         if (server := self._servers.get(runtime)) is None:
-            api_options.require_secure(self.resource, runtime.origin)
             server = api_options.resource_server(runtime, self.audience, self._options)
             self._servers[runtime] = server
         return server
 
-    def _require_identities(self, runtime: Runtime) -> None:
+    def _require_identities(self) -> None:
         """Require a `resolve_identity` for several issuers: each of them may have an `alice`."""
-        is_own = self._application is not None
-        knows = runtime.party.is_one_of_several and not self._options.get("issuers")
-        if is_own or knows or len(self._server_of(runtime).issuers) == 1:
-            return
-        raise misconfigured(
-            "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
-            "and `sub` of the claims: a sub is unique only within its issuer"
-        )
+        if self._options.get("issuers") and self._application is None:
+            raise misconfigured(
+                "with issuers, oidc.api needs resolve_identity, which returns the user for `iss` "
+                "and `sub` of the claims: a sub is unique only within its issuer"
+            )
 
     def look(self, is_served: Callable[[str], bool]) -> None:
         """Log what can never work, at startup with the served paths: a route or endpoint."""
@@ -363,12 +334,8 @@ class API(Serving[Identity, Any]):
         permission: Permission,
     ) -> NoReturn:
         """Raises AccessTokenError, whose challenge names what all guards of the endpoint need."""
-        try:
-            require_own_middleware(connection)
-        except ConfigurationError as misplaced:
-            hint = "scopes of MCP tools are given to api.mount(..., tools={...})"
-            raise ConfigurationError(misplaced.code, f"{misplaced.explanation}; {hint}") from cause
+        require_own_middleware(connection)
         scheme = token_scheme_in(connection.scope["headers"])
-        others = needs_of(connection, lambda root: root is self._token)
-        needed = permission.joined([*others, Permission(scopes_of(connection))])
+        others = guards.needs_of(connection, lambda root: root is self._token)
+        needed = permission.joined([*others, Permission(guards.scopes_of(connection))])
         raise self._challenger.refusal(cause, scheme, needed) from cause

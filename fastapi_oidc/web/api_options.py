@@ -9,24 +9,18 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter
-from typing import Any, Final, Generic, Literal, TypedDict
+from typing import Annotated, Any, Final, Generic, Literal
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Security
-from fastapi.openapi.models import (
-    HTTPBearer,
-    OAuth2,
-    OAuthFlowAuthorizationCode,
-    OAuthFlows,
-    OpenIdConnect,
-    SecurityBase,
-)
+from fastapi.openapi import models
 from fastapi.security.base import SecurityBase as Scheme
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from typing_extensions import TypedDict
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProviderError, misconfigured
+from fastapi_oidc.errors import ConfigurationError, ProviderError, misconfigured
 from fastapi_oidc.flows.relying_party import RelyingParty, ResolveIdentity
 from fastapi_oidc.protocol.access_token import ExpectedAccessToken, StepUp, of_class, recent
 from fastapi_oidc.protocol.claims import TrustedIssuer
@@ -34,13 +28,17 @@ from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
-from fastapi_oidc.protocol.urls import fault_of_url, is_word
+from fastapi_oidc.protocol.urls import fault_of_url, is_word, travels_unencrypted
 from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.resource_server.server import Introspections, Proofs, ResourceServer, TokenIssuer
+from fastapi_oidc.resource_server.server import Introspections, ResourceServer, TokenIssuer
 from fastapi_oidc.session.model import Identity
+from fastapi_oidc.settings.faults import configuration_error
+from fastapi_oidc.web.misuse import require_kind
 from fastapi_oidc.web.runtime import Runtime
 
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+
+Text = Annotated[str, Field(min_length=1)]
 
 
 class APIOptions(TypedDict, Generic[Identity], total=False):
@@ -48,12 +46,12 @@ class APIOptions(TypedDict, Generic[Identity], total=False):
 
     resource: str | None
     scopes: Mapping[str, str]
-    issuers: Collection[str]
-    algorithms: Collection[str] | None
+    issuers: Sequence[str]
+    algorithms: Sequence[str] | None
     accept_plain_jwt: bool
     introspect: bool | Literal["opaque"]
-    introspection_lifetime: int
-    introspection_client: tuple[str, str] | None
+    introspection_lifetime: Annotated[int, Field(ge=0, le=3600)]
+    introspection_client: tuple[Text, Text] | None
     dpop_required: bool
     client_claim: str | None
     scope_claim: str
@@ -62,6 +60,17 @@ class APIOptions(TypedDict, Generic[Identity], total=False):
     resolve_identity: ResolveIdentity[Identity] | None
     authorization_url: str | None
     token_url: str | None
+
+
+_OPTIONS: Final = TypeAdapter[APIOptions[Any]](APIOptions[Any])
+
+
+def require_valid(options: APIOptions[Any]) -> None:
+    """Raise ConfigurationError for options with other types."""
+    try:
+        _OPTIONS.validate_python(options, strict=True)
+    except ValidationError as error:
+        raise configuration_error(error, APIOptions.__annotations__) from None
 
 
 def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -> ResourceServer:
@@ -83,7 +92,8 @@ def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -
     return ResourceServer(
         issuers=tuple(known.values()),
         clock=party.clock,
-        proofs=Proofs(runtime.engine.proofs, party.sessions.names.prefix, party.clock),
+        proofs=runtime.engine.proofs,
+        name=party.sessions.names.prefix,
         introspections=introspections,
         introspects_jwts=options.get("introspect") is True,
         dpop_required=options.get("dpop_required", False),
@@ -120,8 +130,6 @@ def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
 def _others(party: RelyingParty, options: APIOptions[Any]) -> Collection[str]:
     """The option `issuers`; raises ConfigurationError for one that is no https URL."""
     given = options.get("issuers", ())
-    if isinstance(given, str):
-        raise misconfigured("issuers is a list of issuer URLs")
     for issuer in given:
         require_issuer_url(issuer, allow_insecure_http=party.settings.issuer.startswith("http:"))
     return given
@@ -130,26 +138,13 @@ def _others(party: RelyingParty, options: APIOptions[Any]) -> Collection[str]:
 def _introspections(runtime: Runtime, options: APIOptions[Any]) -> Introspections | None:
     chosen, lifetime = options.get("introspect", False), options.get("introspection_lifetime", 60)
     party, client = runtime.party, options.get("introspection_client")
-    if chosen not in (True, False, "opaque"):
-        raise misconfigured('introspect must be True, False or "opaque"')
-    if not 0 <= lifetime <= 3600:
-        raise misconfigured("introspection_lifetime must be a number of seconds, 0 to 3600")
-    if chosen is True and options.get("issuers"):
-        raise misconfigured('issuers needs introspect="opaque": only the own provider introspects')
-    if client is not None and not chosen:
-        raise misconfigured("introspection_client needs introspect")
     if not chosen:
         return None
     if party.is_one_of_several:
         raise misconfigured("introspect needs one registration: an opaque token names no issuer")
-    match client:
-        case None:
-            provider = party.provider
-        case (str(client_id), str(secret)) if client_id and secret:
-            own = _registration(client_id, secret)
-            provider = party.provider.beside(party.issuer, own)
-        case _:
-            raise misconfigured("introspection_client must be (client_id, client_secret)")
+    provider = party.provider
+    if client is not None:
+        provider = provider.beside(party.issuer, _registration(*client))
     return Introspections(provider, party.clock, lifetime)
 
 
@@ -172,26 +167,18 @@ def _algorithms(
     return frozenset(algorithms)
 
 
-def resource_of(audience: str, resource: str | None) -> str | None:
+def resource_of(audience: str, resource: str | None, *, allow_insecure_http: bool) -> str | None:
     """The resource identifier (RFC 9728 1.2): `resource`, or the audience if it is a URL.
 
-    Raises ConfigurationError unless it is a URL without a fragment.
+    Raises ConfigurationError unless it is an https URL without a fragment.
     """
     if resource is None and not audience.startswith(("https://", "http://")):
         return None
     identifier = resource or audience
-    if fault_of_url(identifier, allow_insecure_http=True) is not None:
+    is_http_allowed = allow_insecure_http or not travels_unencrypted(identifier)
+    if fault_of_url(identifier, allow_insecure_http=is_http_allowed) is not None:
         raise misconfigured("resource must be an https URL without a fragment")
     return identifier
-
-
-def require_secure(resource: str | None, origin: str | None) -> None:
-    """Raise ConfigurationError for an http resource of an application with an https origin."""
-    is_local = origin is None or origin.startswith("http:")
-    if resource is not None and resource.startswith("http:") and not is_local:
-        raise ConfigurationError(
-            Code.CONFIGURATION_INSECURE_URL, "an API's resource must be https, like base_url"
-        )
 
 
 def metadata_path(resource: str) -> str:
@@ -211,29 +198,16 @@ def require_scopes(scopes: Collection[str], known: Collection[str]) -> None:
     Raises ConfigurationError.
     """
     for scope in scopes:
-        if not isinstance(scope, str):
-            kind = type(scope).__name__
-            raise misconfigured(f"a scope is a text, not {kind}; several are several arguments")
+        require_kind("a scope, of which several are several arguments,", scope, str)
         if not is_word(scope):
-            parts = ", ".join(map(repr, scope.split()))
-            raise misconfigured(
-                f"{scope!r} is not a scope: a scope is one word without quotes; write {parts}"
-            )
+            raise misconfigured(f"{scope!r} is not a scope, which is one word without quotes")
         if known and scope not in known:
             raise misconfigured(f"{scope!r} is none of the API's scopes: {', '.join(known)}")
 
 
-def described(scopes: object) -> dict[str, str]:
-    """The scopes with their descriptions; raises ConfigurationError for anything else."""
-    if not isinstance(scopes, Mapping):
-        raise misconfigured("scopes of oidc.api maps each scope to its description")
-    return dict(scopes)
-
-
 def step_up_of(max_age: int | None, acr_values: Sequence[str]) -> StepUp | None:
     """The required authentication, None without a requirement; raises ConfigurationError."""
-    if isinstance(acr_values, str):
-        raise misconfigured("acr_values is a list of classes")
+    require_kind("acr_values", acr_values, list, tuple)
     age = None if max_age is None else recent(max_age).max_age
     classes = of_class(tuple(acr_values)).acr_values if acr_values else ()
     return None if age is None and not classes else StepUp(age, classes)
@@ -254,7 +228,7 @@ class Refusal(BaseModel):
 class Documented(Scheme):
     """A security scheme for the OpenAPI document only; it checks nothing."""
 
-    def __init__(self, name: str, model: SecurityBase) -> None:
+    def __init__(self, name: str, model: models.SecurityBase) -> None:
         self.scheme_name, self.model = name, model
 
     async def __call__(self) -> None:
@@ -266,17 +240,16 @@ def documented(name: str, scheme: Documented) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=Security(scheme))
 
 
-def refusals(name: str) -> dict[int | str, dict[str, Any]]:
-    """The 401 and 403 responses of endpoints that need `name`, for `responses=`."""
-    return {
-        401: {"model": Refusal, "description": f"There is no valid {name}."},
-        403: {"model": Refusal, "description": f"The {name} does not permit this."},
-    }
+REFUSALS: Final[Mapping[int | str, dict[str, Any]]] = {
+    401: {"model": Refusal, "description": "There is no valid access token."},
+    403: {"model": Refusal, "description": "The access token does not permit this."},
+}
+"""The responses of endpoints that need a token, for `responses=`."""
 
 
 def token_scheme(
     issuer: str | None, scopes: Mapping[str, str], options: APIOptions[Any]
-) -> SecurityBase:
+) -> models.SecurityBase:
     """The OpenAPI security scheme: by discovery, or with two endpoints and `scopes`.
 
     Without an `issuer` the document says only that there is a token.
@@ -284,12 +257,12 @@ def token_scheme(
     authorization_url, token_url = options.get("authorization_url"), options.get("token_url")
     if authorization_url is None or token_url is None:
         if issuer is None:
-            return HTTPBearer()
-        return OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
-    flow = OAuthFlowAuthorizationCode(
+            return models.HTTPBearer()
+        return models.OpenIdConnect(openIdConnectUrl=discovery_url(issuer))
+    flow = models.OAuthFlowAuthorizationCode(
         authorizationUrl=authorization_url, tokenUrl=token_url, scopes=dict(scopes)
     )
-    return OAuth2(flows=OAuthFlows(authorizationCode=flow))
+    return models.OAuth2(flows=models.OAuthFlows(authorizationCode=flow))
 
 
 def metadata_router(path: str, document: Callable[[Request], Mapping[str, object]]) -> APIRouter:

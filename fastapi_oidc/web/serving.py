@@ -95,7 +95,8 @@ def require_own_middleware(connection: HTTPConnection) -> None:
         raise ConfigurationError(
             Code.CONFIGURATION_MIDDLEWARE_MISSING,
             "this endpoint is in a mounted application, which handles its errors itself: add "
-            "OIDCMiddleware to the mounted application too, with the same oidc",
+            "OIDCMiddleware to the mounted application too, with the same oidc. Scopes of MCP "
+            "tools are given to api.mount(..., tools={...})",
         )
 
 

@@ -122,8 +122,8 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.oidc.require_auth(tools), "not function. A guard is a dependency"),
     (lambda w: api(w).require(role=["x"]), "role of api.require must be str or None, not list"),
     (lambda w: w.oidc.api(["https://app.test/api"]), "audience of oidc.api must be str, not list"),
-    (lambda w: api(w).require(["read"]), "not list; several are several arguments"),
-    (lambda w: api(w).protected("read", tools), "application first, not str, and"),
+    (lambda w: api(w).require(["read"]), "several arguments, must be str, not list"),
+    (lambda w: api(w).protected("read", tools), "app must be an ASGI application, not str"),
     (lambda w: w.op.faults.put("tokens", ServerError()), "'tokens' is not one of metadata"),
     (lambda w: w.op.faults.put("token", 503), "a fault is ServerError"),
     (lambda w: w.op.edits.put("idtoken", dict), "'idtoken' is not one of"),
@@ -150,7 +150,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.oidc.require_role(["admin"]), "takes one str. For several: oidc"),
     (lambda w: w.oidc.callback_handler(on_success=api), r"on_success is called with \(Request, "),
     (lambda w: w.oidc.require_role("admin"), "those of StandardIdentity are None: let"),
-    (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "a text, not Request; sev"),
+    (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "must be str, not Request"),
     (lambda w: unchecked(OIDCMiddleware)(w.app.router, w.oidc.settings), "not OIDCSettings"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=needing), r"has Depends\(\.\.\.\): "),
@@ -178,8 +178,8 @@ async def test_a_token_without_a_scheme(caplog: pytest.LogCaptureFixture) -> Non
 
     async with make_world(mount=mount).browser() as client:
         answer = await client.get("/api", headers={"Authorization": "eyJh.eyJz.c2ln"})
-    assert answer.json()["code"] == "access_token.request"
-    assert "has no scheme: Authorization: Bearer TOKEN" in caplog.text
+    assert answer.json()["code"] == "access_token.required"
+    assert "needs a header Authorization: Bearer TOKEN" in answer.text
     assert "eyJh" not in caplog.text
 
 

@@ -183,11 +183,11 @@ async def test_a_malformed_request_is_refused(headers: list[tuple[str, str]]) ->
 
 
 async def test_a_token_in_the_query_is_not_read() -> None:
+    """RFC 9700 4.3.2."""
     world = make()
     async with world.world.browser() as program:
         answer = await program.get("/machines", params={"access_token": await world.token()})
-    assert answer.json()["code"] == Code.ACCESS_TOKEN_REQUEST
-    assert "a token in the query is not read" in str(world.world.events[0].explanation)
+    assert answer.json()["code"] == Code.ACCESS_TOKEN_REQUIRED
 
 
 async def test_a_first_request_without_a_token_is_no_event() -> None:
@@ -310,28 +310,14 @@ def test_users_of_two_tenants_are_two_users(claims: dict[str, Any], issuer: str)
     assert authorization_context(user)["issuer"] == issuer
 
 
-@pytest.mark.parametrize("name", ["add_notes", "renamed", "x" * 1_000_000, ""])
-async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all_and_is_logged(
-    caplog: pytest.LogCaptureFixture, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["add_notes", ""])
+async def test_a_tool_that_is_not_listed_needs_the_scopes_of_all(name: str) -> None:
     notes = Notes(stateless=True)
     body = {**CALL, "params": {"name": name, "arguments": {}}}
     async with notes.app.router.lifespan_context(notes.app):
         allowed = notes.token(scope="notes:read notes:write")
         for token, status in ((notes.token(), 403), (allowed, 200)):
             assert (await notes.post(token, body)).status_code == status
-    logged = [each for each in caplog.messages if f"The tool {name[:100]!r} was called" in each]
-    assert len(logged) == 1
-    assert "tools={...} does not have it" in logged[0]
-
-
-async def test_a_request_logs_one_tool_that_is_not_listed(caplog: pytest.LogCaptureFixture) -> None:
-    """The caller chooses how many there are."""
-    notes = Notes(stateless=True)
-    body = [{**CALL, "params": {"name": f"unknown {number}"}} for number in range(50)]
-    async with notes.app.router.lifespan_context(notes.app):
-        assert (await notes.post(notes.token(), body)).status_code == 403
-    assert len([each for each in caplog.messages if "was called" in each]) == 1
 
 
 def test_called_tools_are_read_strictly() -> None:
