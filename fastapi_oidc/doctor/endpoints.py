@@ -136,9 +136,13 @@ def _judged(answer: OPResponse, uri: str, scope: Sequence[str]) -> Finding:
     if where == _split(uri)[0] and (not error or error in _NOBODY_SIGNED_IN):
         return ok("redirect URI", f"{uri} is accepted with these settings")
     if error:
-        refused = AuthorizationRefused(error, query.get("error_description", ""), scope)
+        refused = AuthorizationRefused(error, query.get("error_description", ""))
         found = warning if error in TEMPORARY_ERRORS else fault
-        return found("redirect URI", f"{uri}: {refused.explanation}")
+        advice = {
+            "invalid_scope": f"; the setting scope asks for {' '.join(scope)}",
+            "unauthorized_client": "; is this client allowed the authorization code flow?",
+        }
+        return found("redirect URI", f"{uri}: {refused.explanation}{advice.get(error, '')}")
     if answer.status >= 400:
         said = answer.refused_status().message
         # Some refuse every request with prompt=none: Spring (401), django-oauth-toolkit (500).

@@ -149,7 +149,6 @@ async def _code(
         state=transaction.state,
         issuer=party.settings.issuer,
         issuer_promised=metadata.promises_authorization_response_issuer,
-        scope=transaction.scope,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
 from fastapi_oidc.protocol.encoding import encode_base64url, is_same
 from fastapi_oidc.protocol.refusal import cleaned, shown
 from fastapi_oidc.protocol.urls import written
@@ -46,13 +46,9 @@ _CODE_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 
 def require_unprotected(extra_params: Iterable[str]) -> None:
     """Raise ConfigurationError (configuration.protected_parameter) when a name is protected."""
-    taken = sorted(PROTECTED_PARAMETERS.intersection(extra_params))
-    if taken:
-        raise ConfigurationError(
-            Code.CONFIGURATION_PROTECTED_PARAMETER,
-            f"extra_params cannot set {', '.join(taken)}",
-            parameters=taken,
-        )
+    if taken := sorted(PROTECTED_PARAMETERS.intersection(extra_params)):
+        explanation = f"extra_params cannot set {', '.join(taken)}"
+        raise misconfigured(explanation, Code.CONFIGURATION_PROTECTED_PARAMETER)
 
 
 def with_openid(scope: Iterable[str]) -> tuple[str, ...]:
@@ -78,38 +74,20 @@ def pushed_request_uri(document: object) -> str:
     """
     request_uri = document.get("request_uri") if isinstance(document, dict) else None
     if not isinstance(request_uri, str) or not _REQUEST_URI.fullmatch(request_uri):
-        raise ProviderError(
-            Code.PROVIDER_ANSWER_MALFORMED, "the pushed authorization response has no request_uri"
-        )
+        explanation = "the pushed authorization response has no request_uri"
+        raise ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation)
     return request_uri
 
 
 class AuthorizationRefused(ProtocolViolation):
-    """The OP returned an error (Core 3.1.2.6). Both texts are escaped and cut.
+    """The OP returned an error (Core 3.1.2.6). Both texts are escaped and cut."""
 
-    `scope` is the requested scope.
-    """
-
-    def __init__(self, error: str, error_description: str, scope: Sequence[str] = ()) -> None:
+    def __init__(self, error: str, error_description: str) -> None:
         self.error = cleaned(error)
         self.error_description = cleaned(error_description)
-        super().__init__(
-            Code.AUTHORIZATION_REFUSED,
-            f"the provider returned {self.error} ({self.error_description or 'nothing more'})"
-            + _advice(self.error, scope),
-            error=self.error,
-        )
-
-
-def _advice(error: str, scope: Sequence[str]) -> str:
-    """Advice for the operator about the cause (Core 3.1.2.6, RFC 6749 4.1.2.1)."""
-    if error == "unauthorized_client":
-        return "; is this client allowed the authorization code flow?"
-    if error != "invalid_scope":
-        return ""
-    # Spring Authorization Server and django-oauth-toolkit know no offline_access.
-    unknown = "; some providers do not know offline_access" if "offline_access" in scope else ""
-    return f"; the setting scope asks for {' '.join(scope)}{unknown}"
+        said = f"{self.error} ({self.error_description or 'nothing more'})"
+        explanation = f"the provider returned {said}"
+        super().__init__(Code.AUTHORIZATION_REFUSED, explanation, error=self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +99,20 @@ class AuthorizationCode:
 
     @classmethod
     def parse(
-        cls,
-        parameters: Parameters,
-        *,
-        state: str,
-        issuer: str,
-        issuer_promised: bool,
-        scope: Sequence[str] = (),
+        cls, parameters: Parameters, *, state: str, issuer: str, issuer_promised: bool
     ) -> Self:
-        """Read the response to the request that was sent to `issuer` with `state` and `scope`.
+        """Read the response to the request that was sent to `issuer` with `state`.
 
         `state` (RFC 6749 10.12) and `iss` (RFC 9207 2.4) are checked before an error or a code is
         read (RFC 6749 4.1.2). Raises ProtocolViolation (authorization.*), and AuthorizationRefused
         when the OP refused.
         """
         answer = {name: _single(parameters, name) for name in _RESPONSE_PARAMETERS}
-        _require_state(answer["state"], state)
+        if not is_same(response_state(parameters), state):
+            raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISMATCH)
         _require_issuer(answer["iss"], issuer, issuer_promised=issuer_promised)
-        if answer["error"] is not None and answer["code"] is not None:
-            raise ProtocolViolation(Code.AUTHORIZATION_MALFORMED, "both a code and an error")
         if answer["error"] is not None:
-            raise AuthorizationRefused(answer["error"], answer["error_description"] or "", scope)
+            raise AuthorizationRefused(answer["error"], answer["error_description"] or "")
         return cls(_require_code(answer["code"]), _session_state(answer["session_state"]))
 
 
@@ -161,13 +132,6 @@ def _single(parameters: Parameters, name: str) -> str | None:
     if values and len(values[0]) > MAX_PARAMETER_LENGTH:
         raise ProtocolViolation(Code.AUTHORIZATION_PARAMETER_TOO_LONG, f"{name} is too long")
     return values[0] if values else None
-
-
-def _require_state(answered: str | None, sent: str) -> None:
-    if not answered:
-        raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISSING)
-    if not is_same(answered, sent):
-        raise ProtocolViolation(Code.AUTHORIZATION_STATE_MISMATCH)
 
 
 def _require_issuer(answered: str | None, issuer: str, *, issuer_promised: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 from urllib.parse import quote_plus
 
-from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.jose.sign import Signer
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -15,12 +16,8 @@ ASSERTION_LIFETIME = 60
 """Seconds for which a client assertion is valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatedForm:
-    """A form to post, and its headers."""
-
-    headers: Mapping[str, str] = field(repr=False)
-    form: Mapping[str, str] = field(repr=False)
+Parts: TypeAlias = tuple[Mapping[str, str], Mapping[str, str]]
+"""The headers and the form of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +32,13 @@ class ClientAuthentication:
     client_secret: str = field(default="", repr=False)
     signer: Signer | None = None
 
-    def apply(
-        self, form: Mapping[str, str], *, audience: str, now: int, jti: str
-    ) -> AuthenticatedForm:
-        """`form` with the client's credentials.
+    def apply(self, form: Mapping[str, str], *, audience: str, now: int, jti: str) -> Parts:
+        """`form` with the client's credentials, and the headers beside it.
 
         An assertion names the OP as its `audience`, the current second and a new random `jti`.
         """
         if self.method == "client_secret_basic":
-            return AuthenticatedForm({"Authorization": self._basic()}, dict(form))
+            return {"Authorization": self._basic()}, form
         # Alone with `none`, or where a certificate proves it (RFC 8705 2).
         credentials = {"client_id": self.client_id}
         if self.method == "client_secret_post":
@@ -51,7 +46,7 @@ class ClientAuthentication:
         elif self.signer is not None:
             credentials["client_assertion_type"] = ASSERTION_TYPE
             credentials["client_assertion"] = self._assertion(self.signer, audience, now, jti)
-        return AuthenticatedForm({}, {**form, **credentials})
+        return {}, {**form, **credentials}
 
     def _basic(self) -> str:
         """Both parts are form-urlencoded before base64 (RFC 6749 2.3.1)."""
@@ -83,28 +78,15 @@ def client_authentication(
     """The method of that name (Core 9), with what it needs.
 
     `algorithm` and `key_id` are for the two JWT methods. Raises ConfigurationError when the
-    method is unknown, its secret or key is missing, too short or unusable.
+    secret or key of the method is missing, too short or unusable.
     """
-    signer = None
-    match method:
-        case "none" | "tls_client_auth" | "self_signed_tls_client_auth":
-            pass
-        case "client_secret_basic" | "client_secret_post":
-            _required(client_secret, method)
-        case "client_secret_jwt":
-            signer = Signer.of_secret(_required(client_secret, method), algorithm or "HS256")
-        case "private_key_jwt":
-            if private_key is None:
-                raise ConfigurationError(
-                    Code.CONFIGURATION_KEY_UNUSABLE, "private_key_jwt needs client_private_key"
-                )
-            signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
-        case _:
-            raise misconfigured("unknown client authentication method")
-    return ClientAuthentication(method, client_id, client_secret or "", signer)
-
-
-def _required(client_secret: str | None, method: str) -> str:
-    if not client_secret:
+    if method.startswith("client_secret_") and not client_secret:
         raise misconfigured(f"{method} needs client_secret")
-    return client_secret
+    if method == "private_key_jwt" and not private_key:
+        raise misconfigured(f"{method} needs client_private_key")
+    signer = None
+    if method == "client_secret_jwt":
+        signer = Signer.of_secret(client_secret, algorithm or "HS256")
+    elif method == "private_key_jwt" and private_key:
+        signer = Signer.of_private_key(private_key, algorithm=algorithm, key_id=key_id)
+    return ClientAuthentication(method, client_id, client_secret or "", signer)

@@ -52,6 +52,12 @@ def parse_json_object(text: bytes) -> Claims:
     return value
 
 
+def fault_in(error: ValidationError) -> str:
+    """The first fault in one line, without the value: it may be a secret."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join([*map(str, fault["loc"]), fault["msg"]])
+
+
 Stored = TypeVar("Stored")
 
 

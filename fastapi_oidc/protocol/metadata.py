@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from fastapi_oidc.errors import Code, ProviderError, misconfigured
-from fastapi_oidc.protocol.claims import PLACEHOLDER, TrustedIssuer
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import fault_of_url, require_url
 
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
-_OPTIONAL: Final = (
+_REQUIRED: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_CALLED: Final = (
     "userinfo_endpoint",
     "revocation_endpoint",
     "introspection_endpoint",
     "pushed_authorization_request_endpoint",
 )
 """What this client asks itself, as it asks the token endpoint; browsers ask the others."""
+_OPTIONAL: Final = (*_CALLED, "end_session_endpoint", "check_session_iframe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +36,14 @@ class ProviderMetadata:
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
-    userinfo_endpoint: str | None
-    end_session_endpoint: str | None
-    revocation_endpoint: str | None
-    introspection_endpoint: str | None
-    pushed_authorization_request_endpoint: str | None
-    check_session_iframe: str | None
-    requires_pushed_authorization_requests: bool
-    promises_authorization_response_issuer: bool
+    userinfo_endpoint: str | None = None
+    end_session_endpoint: str | None = None
+    revocation_endpoint: str | None = None
+    introspection_endpoint: str | None = None
+    pushed_authorization_request_endpoint: str | None = None
+    check_session_iframe: str | None = None
+    requires_pushed_authorization_requests: bool = False
+    promises_authorization_response_issuer: bool = False
     ignored: tuple[str, ...] = ()
 
     @classmethod
@@ -58,24 +61,31 @@ class ProviderMetadata:
         `mutual_tls`, the endpoints are those for clients with a certificate, if there are any (RFC
         8705 5). Raises ProviderError.
         """
-        is_insecure = allow_insecure_http and urlsplit(issuer.url).scheme == "http"
-        source = _Document(document, allow_insecure_http=is_insecure, mutual_tls=mutual_tls)
-        source.require_issuer(issuer.in_metadata)
+        members: Mapping[str, object] = document if isinstance(document, dict) else {}
+        _require_issuer(members.get("issuer"), issuer.in_metadata)
+        if mutual_tls:
+            members = {**members, **_aliases(members)}
+        may_be_http = allow_insecure_http and urlsplit(issuer.url).scheme == "http"
+        urls: dict[str, Any] = {}
+        ignored: list[str] = []
+        for name in (*_REQUIRED, *_OPTIONAL):
+            fault = _fault(name, members.get(name), allow_http=may_be_http)
+            if fault is None:
+                urls[name] = members[name]
+            elif name in _REQUIRED:
+                raise fault
+            elif members.get(name) is not None:
+                ignored.append(fault.explanation)
         return cls(
             issuer=issuer.url,
-            authorization_endpoint=source.required_url("authorization_endpoint"),
-            token_endpoint=source.required_url("token_endpoint"),
-            jwks_uri=source.required_url("jwks_uri"),
-            **{name: source.url(name) for name in _OPTIONAL},
-            end_session_endpoint=source.url("end_session_endpoint"),
-            check_session_iframe=source.url("check_session_iframe"),
-            requires_pushed_authorization_requests=source.flag(
-                "require_pushed_authorization_requests"
+            **urls,
+            requires_pushed_authorization_requests=bool(
+                members.get("require_pushed_authorization_requests")
             ),
-            promises_authorization_response_issuer=source.flag(
-                "authorization_response_iss_parameter_supported"
+            promises_authorization_response_issuer=bool(
+                members.get("authorization_response_iss_parameter_supported")
             ),
-            ignored=tuple(source.ignored),
+            ignored=tuple(ignored),
         )
 
 
@@ -100,68 +110,30 @@ def require_issuer_url(issuer: str, *, allow_insecure_http: bool) -> str:
     return issuer
 
 
-class _Document:
-    """Typed access to the members of one discovery document."""
+def _require_issuer(found: object, issuer: str) -> None:
+    """Require an identical issuer, without normalization (Discovery 4.3)."""
+    if found != issuer:
+        raise ProviderError(
+            Code.PROVIDER_ISSUER_MISMATCH,
+            f"the document's issuer is {shown(found)}, the configured {shown(issuer)}",
+            url=discovery_url(issuer),
+            setting="issuer; allowed_tenants accepts the tenants of a shared one",
+        )
 
-    def __init__(self, document: object, *, allow_insecure_http: bool, mutual_tls: bool) -> None:
-        if not isinstance(document, dict):
-            raise ProviderError(
-                Code.PROVIDER_METADATA_INVALID, "the discovery document is not a JSON object"
-            )
-        self._members: dict[object, object] = document
-        if mutual_tls:
-            self._prefer_aliases()
-        self._allow_insecure_http = allow_insecure_http
-        self.ignored: list[str] = []
 
-    def require_issuer(self, issuer: str) -> None:
-        """Require an identical issuer, without normalization (Discovery 4.3)."""
-        found = self._members.get("issuer")
-        if found != issuer:
-            explanation = f"the document's issuer is {shown(found)}, the configured {shown(issuer)}"
-            if isinstance(found, str) and PLACEHOLDER in found:
-                explanation += "; allowed_tenants accepts the tenants of a shared issuer"
-            raise ProviderError(
-                Code.PROVIDER_ISSUER_MISMATCH,
-                explanation,
-                url=discovery_url(issuer),
-                setting="issuer",
-            )
+def _aliases(members: Mapping[str, object]) -> Mapping[str, object]:
+    """The endpoints of `mtls_endpoint_aliases` that this client asks (RFC 8705 5)."""
+    aliases = members.get("mtls_endpoint_aliases")
+    known = aliases if isinstance(aliases, dict) else {}
+    return {name: known[name] for name in ("token_endpoint", *_CALLED) if known.get(name)}
 
-    def _prefer_aliases(self) -> None:
-        """Replace the endpoints that this client uses by `mtls_endpoint_aliases` (RFC 8705 5)."""
-        aliases = self._members.get("mtls_endpoint_aliases")
-        if isinstance(aliases, dict):
-            names = ("token_endpoint", *_OPTIONAL)
-            asked = {name for name in names if aliases.get(name) is not None}
-            self._members = self._members | {name: aliases[name] for name in asked}
 
-    def url(self, name: str) -> str | None:
-        """An optional endpoint; None if it is absent or unusable."""
-        if self._members.get(name) is None:
+def _fault(name: str, url: object, *, allow_http: bool) -> ProviderError | None:
+    match fault_of_url(url, allow_insecure_http=allow_http):
+        case None:
             return None
-        try:
-            return self.required_url(name)
-        except ProviderError as fault:
-            self.ignored.append(fault.explanation)
-            return None
-
-    def required_url(self, name: str) -> str:
-        url = self._members.get(name)
-        fault = fault_of_url(url, allow_insecure_http=self._allow_insecure_http)
-        if fault is Code.CONFIGURATION_INSECURE_URL:
-            raise ProviderError(
-                Code.PROVIDER_INSECURE_ENDPOINT, f"{name} is not https", endpoint=name
-            )
-        if fault is not None or not isinstance(url, str):
-            raise ProviderError(
-                Code.PROVIDER_METADATA_INVALID, f"{name} is missing or not a URL", endpoint=name
-            )
-        return url
-
-    def flag(self, name: str) -> bool:
-        """A boolean; absent and null are false (Discovery 4.2: no value, no member)."""
-        value = self._members.get(name)
-        if not isinstance(value, bool | None):
-            raise ProviderError(Code.PROVIDER_METADATA_INVALID, f"{name} is not true or false")
-        return bool(value)
+        case Code.CONFIGURATION_INSECURE_URL:
+            code, explanation = Code.PROVIDER_INSECURE_ENDPOINT, f"{name} is not https"
+        case _:
+            code, explanation = Code.PROVIDER_METADATA_INVALID, f"{name} is missing or not a URL"
+    return ProviderError(code, explanation, endpoint=name)

@@ -246,20 +246,20 @@ class Provider:
             raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
         client = self.registration.authentication
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        authenticated = client.apply(
-            dict(form),
+        headers, sent_form = client.apply(
+            form,
             audience=audiences[self.registration.assertion_audience],
             now=self.clock.now(),
             jti=secrets.token_urlsafe(24),
         )
         # To remove from the OP's error messages.
-        sent = [each for name, each in authenticated.form.items() if name in _SECRET_PARAMETERS]
+        sent = [each for name, each in sent_form.items() if name in _SECRET_PARAMETERS]
         answer = await self._http.request(
             "POST",
             endpoint,
             accept=_JSON,
-            headers={**authenticated.headers, **self._proofs.headers(key, "POST", endpoint)},
-            form=authenticated.form,
+            headers={**headers, **self._proofs.headers(key, "POST", endpoint)},
+            form=sent_form,
             sent=(*sent, client.client_secret),
             patience=patience,
             before_sending=before_sending,

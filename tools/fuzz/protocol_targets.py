@@ -196,7 +196,7 @@ def token_answer(data: bytes) -> None:
             pushed_request_uri(document)
         with suppress(OIDCError):
             accept_userinfo(document, sub="alice")
-        assert TokenResponse.parse(document).access_token.isprintable()
+        assert TokenResponse.read(data).access_token.isprintable()
 
 
 def challenge(data: bytes) -> None:

@@ -1,6 +1,7 @@
 """Tokens of a session for other APIs: by exchange, on behalf of the user, and by refresh token."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -291,5 +292,7 @@ def test_what_a_response_leaves_out_is_assumed() -> None:
     party, target = make_world().oidc.runtime.party, Target(scope="x")
     least = {"access_token": "a", "token_type": "Bearer"}
     for more, lifetime, scope in (({}, 3600, ("x",)), ({"expires_in": 5, "scope": "y"}, 5, ("y",))):
-        token = exchanges.issued(party, target, TokenResponse.parse({**least, **more}), 1000, None)
+        token = exchanges.issued(
+            party, target, TokenResponse.read(json.dumps({**least, **more}).encode()), 1000, None
+        )
         assert (token.expires_at, token.scope) == (1000 + lifetime, scope)

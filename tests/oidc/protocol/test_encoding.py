@@ -1,3 +1,4 @@
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -73,12 +74,12 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "cleaned": cleaned,
     "shown": shown,
     "without": lambda text: without(text, ["refresh", text[:7]]),
-    "refused login": lambda text: AuthorizationRefused(text, text, (text,)),
+    "refused login": lambda text: AuthorizationRefused(text, text),
     "refused grant": lambda text: refusal(
         {"error": "invalid_request", "error_description": text}, 400, url="https://op.test"
     ),
-    "token": lambda text: TokenResponse.parse(
-        {"access_token": text, "token_type": "Bearer", "expires_in": text, "scope": text}
+    "token": lambda text: TokenResponse.read(
+        json.dumps({"access_token": text, "expires_in": text, "scope": text}).encode()
     ),
     "pushed": lambda text: pushed_request_uri({"request_uri": text}),
     "compact": CompactJWS.parse,

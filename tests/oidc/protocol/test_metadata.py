@@ -67,11 +67,7 @@ def test_the_unchanged_document_is_accepted() -> None:
         jwks_uri="https://op.test/jwks",
         userinfo_endpoint="https://op.test/userinfo",
         end_session_endpoint="https://op.test/logout?tenant=1",
-        revocation_endpoint=None,
-        introspection_endpoint=None,
-        pushed_authorization_request_endpoint=None,
         check_session_iframe="https://op.test/session",
-        requires_pushed_authorization_requests=False,
         promises_authorization_response_issuer=True,
     )
 
@@ -83,6 +79,12 @@ def test_the_unchanged_document_is_accepted() -> None:
 def test_the_issuer_is_compared_exactly(issuer: JSON) -> None:
     with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
         parse(changed(DOCUMENT, {"issuer": issuer}))
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 1])
+def test_only_an_object_has_an_issuer(document: object) -> None:
+    with refused(Code.PROVIDER_ISSUER_MISMATCH, ProviderError):
+        parse(document)
 
 
 @pytest.mark.parametrize("endpoint", [*REQUIRED, *OPTIONAL])
@@ -133,8 +135,6 @@ MALFORMED: Mapping[str, Sequence[Changes]] = {
     "no endpoint": [{name: ABSENT} for name in REQUIRED],
     "token endpoint": changes("token_endpoint", None, ["https://op.test/token"]),
     "keys": changes("jwks_uri", "/jwks", "https://999.1.1.1/jwks"),
-    "promise": changes("authorization_response_iss_parameter_supported", "true", []),
-    "requirement": changes("require_pushed_authorization_requests", 1),
 }
 
 
@@ -142,12 +142,6 @@ MALFORMED: Mapping[str, Sequence[Changes]] = {
 def test_a_malformed_member_is_refused(change: Changes) -> None:
     with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
         parse(changed(DOCUMENT, change))
-
-
-@pytest.mark.parametrize("document", [None, [], "text", 1])
-def test_an_object_is_asked_for(document: object) -> None:
-    with refused(Code.PROVIDER_METADATA_INVALID, ProviderError):
-        parse(document)
 
 
 ALIASES: dict[str, JSON] = {
@@ -322,9 +316,10 @@ def test_a_shared_endpoint_has_exactly_the_template(issuer: str) -> None:
 
 
 def test_nobody_else_may_have_a_templated_issuer() -> None:
-    with pytest.raises(ProviderError, match="allowed_tenants") as caught:
+    with pytest.raises(ProviderError) as caught:
         of_tenants(TEMPLATE, TrustedIssuer(SHARED))
     assert caught.value.code is Code.PROVIDER_ISSUER_MISMATCH
+    assert "allowed_tenants" in caught.value.message
 
 
 @pytest.mark.parametrize(("trusted", "expected"), [(TRUSTED, ISSUER), (OF_OURS, OUR_ISSUER)])

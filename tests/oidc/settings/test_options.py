@@ -26,8 +26,9 @@ WRONG_OPTIONS: Rules = {
         {"extra_params": {name: "x"}}
         for name in ("state", "nonce", "redirect_uri", "code_challenge", "client_id")
     ],
-    Code.CONFIGURATION_KEY_UNUSABLE: [{"client_auth_method": "private_key_jwt"}, BY_KEY],
+    Code.CONFIGURATION_KEY_UNUSABLE: [BY_KEY],
     Code.CONFIGURATION_INVALID: [
+        {"client_auth_method": "private_key_jwt"},
         *changes("issuer", "https://op.example.com?a=b", "op.example.com"),
         *changes("base_url", None, "https://app.example.com/path"),
         *changes("cookie_secret", f"{SECRET},{SECRET}"),
