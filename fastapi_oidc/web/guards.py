@@ -28,8 +28,7 @@ from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
 from fastapi_oidc.web.application import dependants_of
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
-from fastapi_oidc.web.pages import Fields
-from fastapi_oidc.web.refusals import SignInRequired, StepUpRequired, is_navigation
+from fastapi_oidc.web.refusals import SignInRequired, StepUpRequired
 from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.runtime import CSRF_FIELD, CSRF_HEADER, Engine, OIDCLocals
 from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
@@ -305,8 +304,8 @@ def with_step_up(
     """A guard for sessions whose authentication is enough for `step_up`.
 
     Otherwise a page navigation is redirected to a login that requires it, and returns afterwards.
-    The response to a posted form is a page that sends the form again after the login. Any other
-    request gets a 401 response.
+    The response to a posted form is a page with the login, whose reload sends the form again. Any
+    other request gets a 401 response.
     """
     return made_here(Guard(name, root, partial(_require_step_up, step_up), needs=step_up))
 
@@ -325,8 +324,7 @@ async def _require_step_up(
     if needed is None:
         raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's guards accept no acr in common")
     _require_that_it_can_help(needed, session, at)
-    asked = _with_proofs(needed, context.engine.step_ups, session, at)
-    raise StepUpRequired(asked, await _fields_to_send_again(context, connection))
+    raise StepUpRequired(_with_proofs(needed, context.engine.step_ups, session, at))
 
 
 def _is_of(root: object, engine: Engine) -> bool:
@@ -354,22 +352,6 @@ def _with_proofs(
         if proved.is_met(session.auth_time, session.acr, at):
             needed = together([needed, proved]) or needed
     return needed
-
-
-async def _fields_to_send_again(
-    context: RequestContext, connection: HTTPConnection
-) -> Fields | None:
-    """The fields of a form; None for any other request.
-
-    The form is sent again from our own origin. One of another site has met no session, see
-    `RequestContext.is_of_trusted_origin`.
-    """
-    if not isinstance(connection, Request) or connection.method != "POST":
-        return None
-    if media_type(connection) != URL_ENCODED or not is_navigation(connection):
-        return None
-    pairs = (await connection.form()).multi_items()
-    return tuple((name, value) for name, value in pairs if isinstance(value, str))
 
 
 require_auth: RequireAuth[Any] = RequireAuth()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from http import HTTPStatus
@@ -46,9 +46,6 @@ STYLE: Final = (
 STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """The Content-Security-Policy source that allows this style only."""
 
-Fields: TypeAlias = tuple[tuple[str, str], ...]
-"""The names and values of a form, in order."""
-
 
 def _headers(form_action: Literal["'none'", "'self'"]) -> dict[str, str]:
     return UNREFERRED | {
@@ -65,12 +62,9 @@ _HEADERS: Final = _headers("'none'")
 _HEADERS_OF_FORM: Final = _headers("'self'") | {"Referrer-Policy": "same-origin"}
 
 
-def document(
-    heading: str, content: str, status: HTTPStatus = HTTPStatus.OK, *, is_form: bool = True
-) -> HTMLResponse:
-    """A page with this HTML as its content, without scripts and content of other origins."""
-    headers = _HEADERS_OF_FORM if is_form else _HEADERS
-    return HTMLResponse(_html(heading, content), status, headers=headers)
+def document(heading: str, content: str) -> HTMLResponse:
+    """A page with this HTML, perhaps a form, without scripts and content of other origins."""
+    return HTMLResponse(_html(heading, content), headers=_HEADERS_OF_FORM)
 
 
 def _html(heading: str, content: str, *, more: str = "") -> str:
@@ -92,8 +86,8 @@ class Page:
     during which the provider did not respond. `href` is a URL of this application. A page that
     offers to try again also offers to sign in, with `other_action` and `other_href`.
 
-    "step_up" is for a form that needs a new login, at `href` in a new tab: afterwards `fields` are
-    posted to `other_href`. `fields` is None for a form with a file.
+    "step_up" is for a form that needs a new login, at `href` in a new tab: afterwards a reload of
+    the page sends the form again.
 
     "choose_provider" offers the `choices` of a provider: pairs of a name and a login URL.
     """
@@ -107,7 +101,6 @@ class Page:
     code: str = ""
     other_action: str = ""
     other_href: str = ""
-    fields: Fields | None = field(default=None, repr=False)
     choices: tuple[tuple[str, str], ...] = ()
 
     def response(self) -> Response:
@@ -115,10 +108,10 @@ class Page:
         text = f"<p>{escape(self.text)}</p>" if self.text else ""
         code = f"<small>{escape(self.code)}</small>" if self.code else ""
         content = f"{text}{self._links()}{self._other()}{code}"
-        return document(self.heading, content, self.status, is_form=self.fields is not None)
+        return HTMLResponse(_html(self.heading, content), self.status, headers=_HEADERS)
 
     def _links(self) -> str:
-        target = "" if self.fields is None else ' target="_blank" rel="noopener"'
+        target = ' target="_blank" rel="noopener"' if self.kind == "step_up" else ""
         links = [
             f'<a href="{escape(href)}"{target}>{escape(action)}</a>'
             for action, href in self.choices or ((self.action, self.href),)
@@ -127,13 +120,7 @@ class Page:
 
     def _other(self) -> str:
         action, href = escape(self.other_action), escape(self.other_href)
-        if self.fields is None:
-            return f' <a class="other" href="{href}">{action}</a>' if action else ""
-        inputs = "".join(
-            f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
-            for name, value in self.fields
-        )
-        return f'<form method="post" action="{href}">{inputs}<button>{action}</button></form>'
+        return f' <a class="other" href="{href}">{action}</a>' if action else ""
 
 
 RenderPage: TypeAlias = Callable[[Request, Page], Response | Awaitable[Response | None] | None]

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocketClose
 
 from fastapi_oidc.concurrency import called
-from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
+from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.protocol.access_token import StepUp
 from fastapi_oidc.protocol.urls import same_origin_path
@@ -26,7 +26,7 @@ from fastapi_oidc.web.access_tokens import AccessTokenError
 from fastapi_oidc.web.application import advise_on_refusal
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import require_kind
-from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, Fields, Page
+from fastapi_oidc.web.pages import NO_STORE, UNREFERRED, Page
 from fastapi_oidc.web.requests import requested_path
 from fastapi_oidc.web.routes import Role
 
@@ -43,6 +43,10 @@ _NO_LOGIN_HELPS: Final = (
     Code.SESSION_COOKIE_TOO_LARGE,
 )
 _POLICY_VIOLATION, _INTERNAL_ERROR = 1008, 1011
+_RELOAD: Final = (
+    "Sign in again in a new tab. Then come back to this page and reload it: your browser sends the "
+    "form again."
+)
 
 _log = logging.getLogger("fastapi_oidc.request")
 
@@ -60,14 +64,13 @@ class SignInRequired(SessionError):
 class StepUpRequired(SessionError):
     """A guard found a session whose authentication does not satisfy `step_up` (RFC 9470).
 
-    It leads to a login, which fails unless the new authentication satisfies `step_up`. `fields` are
-    those of a posted form, None for any other request.
+    It leads to a login, which fails unless the new authentication satisfies `step_up`.
     """
 
-    def __init__(self, step_up: StepUp, fields: Fields | None) -> None:
+    def __init__(self, step_up: StepUp) -> None:
         explanation = f"the guard requires {step_up.parameters()}"
         super().__init__(Code.SESSION_STEP_UP_REQUIRED, explanation)
-        self.step_up, self.fields = step_up, fields
+        self.step_up = step_up
 
 
 async def response_to(context: RequestContext, error: OIDCError | HTTPException) -> ASGIApp:
@@ -87,11 +90,7 @@ async def response_to(context: RequestContext, error: OIDCError | HTTPException)
     if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
         return _json(context, error)
     if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
-        try:
-            return RedirectResponse(_login_url(context, error), 302, headers=UNREFERRED)
-        except ConfigurationError as missing:
-            announce_refusal(context, missing)
-            error = missing
+        return RedirectResponse(_login_url(context, error), 302, headers=UNREFERRED)
     response = await shown(context, _page(context, error))
     response.headers.update(_headers(context, error))
     return response
@@ -191,8 +190,15 @@ def _page(context: RequestContext, error: OIDCError) -> Page:
     heading = heading.removesuffix(".")
     login = _login_of(context)
     if isinstance(error, StepUpRequired) and login is not None:
-        login = f"{login}?{urlencode(error.step_up.parameters())}"
-        return _step_up_page(context, error, heading, login)
+        return Page(
+            kind="step_up",
+            status=error.status,
+            heading=heading,
+            text=_RELOAD,
+            action="Sign in again",
+            href=f"{login}?{urlencode(error.step_up.parameters())}",
+            code=str(error.code),
+        )
     action, href = _action(context, error, login)
     can_sign_in = action == "Try again" and not _is_login(context)
     return Page(
@@ -205,27 +211,6 @@ def _page(context: RequestContext, error: OIDCError) -> Page:
         code=str(error.code),
         other_action="Sign in again" if can_sign_in and login else "",
         other_href=login if can_sign_in and login else "",
-    )
-
-
-def _step_up_page(context: RequestContext, error: StepUpRequired, heading: str, login: str) -> Page:
-    """The page for a form whose user must sign in again; it sends the fields again afterwards.
-
-    Without fields (a form with a file) the user must send the form again from the original page.
-    """
-    back = "Sign in again, then go back and send the form once more."
-    here = "Sign in again in a new tab. Then come back to this page and send the form again."
-    return Page(
-        kind="step_up",
-        status=error.status,
-        heading=heading,
-        text=back if error.fields is None else here,
-        action="Sign in again",
-        href=login,
-        code=str(error.code),
-        other_action="" if error.fields is None else "Send the form again",
-        other_href="" if error.fields is None else _same_path(context),
-        fields=error.fields,
     )
 
 

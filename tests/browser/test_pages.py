@@ -29,13 +29,10 @@ STEP_UP = Page(
     kind="step_up",
     status=HTTPStatus.UNAUTHORIZED,
     heading="Confirm that it is you",
-    text="Sign in again in a new tab. Then come back to this page and send the form again.",
+    text="Sign in again in a new tab. Then come back to this page and reload it.",
     action="Sign in again",
     href="/auth/login",
     code="session.step_up_required",
-    other_action="Send the form again",
-    other_href="/transfer",
-    fields=(("to", "bob"),),
 )
 RESPONSES = {
     "refused": REFUSED.response(),

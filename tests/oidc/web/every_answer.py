@@ -138,9 +138,6 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     ),
     "`require_recent`, `require_acr` 302 to the login": [signed_in("GET", "/strong", PAGE)],
     "`require_recent`, `require_acr` 401 page": [signed_in("POST", "/strong", PAGE)],
-    "`require_recent`, `require_acr` 401 page with a form": [
-        signed_in("POST", "/strong", PAGE | FORM, content=b"a=1")
-    ],
     "`require_recent`, `require_acr` 401 JSON": [
         signed_in("GET", "/strong"),
         signed_in("POST", "/strong", FORM, content=b"a=1"),
