@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 
+from fastapi_oidc import installation as _installation
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import (
     Code,
@@ -17,8 +18,6 @@ from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.logout import LogoutOptions
 from fastapi_oidc.flows.relying_party import IdentityContext, PersistContext
 from fastapi_oidc.grants import Grant
-from fastapi_oidc.installation import REMEDY as _REMEDY
-from fastapi_oidc.installation import is_mixed as _is_mixed
 from fastapi_oidc.oidc import OIDC, StandaloneAPI
 from fastapi_oidc.protocol.authorization import AuthorizationRefused
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
@@ -44,8 +43,8 @@ from fastapi_oidc.web.pages import Page
 from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestDataContext
 from fastapi_oidc.web.sessions import SessionManagementConfig
 
-if _is_mixed():
-    raise ImportError(_REMEDY)
+if _installation.is_mixed():
+    raise ImportError(_installation.REMEDY)
 
 __version__ = _version("fastapi-oidc-vmm")
 

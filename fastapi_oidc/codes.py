@@ -181,7 +181,12 @@ _REFUSED = 400, "This sign-in could not be completed."
 _NOT_STEPPED_UP = 403, "The sign-in service did not confirm your sign-in as this site requires."
 _LOGOUT_REFUSED = 400, "The logout request was refused."
 _UNPROVEN = 401, "The access token was not accepted."
-_STORE_DOWN = 503, "Your session cannot be read right now. Try again shortly."
+_SESSION_UNKNOWN = 503, "Your session cannot be read right now. Try again shortly."
+_TRANSACTION_MISSING = 400, "This sign-in is too old or was started in another browser."
+_TOKEN_MISSING = (
+    403,
+    "The request lacks the token of its page. Go back, reload the page and try again.",
+)
 
 _BY_AREA: Mapping[str, tuple[int, str]] = {
     "configuration": _MISCONFIGURED,
@@ -204,10 +209,7 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
     Code.PROVIDER_UNAVAILABLE: _PROVIDER_DOWN,
     Code.PROVIDER_REFUSAL_UNREADABLE: _PROVIDER_DOWN,
     Code.PROVIDER_TIMEOUT: (504, "The sign-in service took too long. Try again shortly."),
-    Code.AUTHORIZATION_TRANSACTION_MISSING: (
-        400,
-        "This sign-in is too old or was started in another browser.",
-    ),
+    Code.AUTHORIZATION_TRANSACTION_MISSING: _TRANSACTION_MISSING,
     Code.AUTHORIZATION_REFUSED: (400, "The sign-in service did not sign you in."),
     Code.AUTHORIZATION_OTHER_USER: (403, "Another user is signed in at the sign-in service."),
     Code.TOKEN_INVALID_GRANT: _REFUSED,
@@ -225,20 +227,11 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
     Code.ACCESS_TOKEN_STEP_UP_REQUIRED: (401, "The user must authenticate again for this request."),
     Code.SESSION_FORBIDDEN: (403, "You may not do this."),
     Code.SESSION_CROSS_SITE: (403, "This request came from another site."),
-    Code.SESSION_CSRF: (
-        403,
-        "The request lacks the token of its page. Go back, reload the page and try again.",
-    ),
-    Code.SESSION_COOKIE_TOO_LARGE: (
-        500,
-        "Your session is too large for this site to store. Tell the site's operator.",
-    ),
-    Code.SESSION_STORE_UNAVAILABLE: _STORE_DOWN,
-    Code.SESSION_LOCK_UNAVAILABLE: _STORE_DOWN,
-    Code.SESSION_REFRESH_POSTPONED: (
-        503,
-        "Your session cannot be renewed right now. Try again shortly.",
-    ),
+    Code.SESSION_CSRF: _TOKEN_MISSING,
+    Code.SESSION_COOKIE_TOO_LARGE: _MISCONFIGURED,
+    Code.SESSION_STORE_UNAVAILABLE: _SESSION_UNKNOWN,
+    Code.SESSION_LOCK_UNAVAILABLE: _SESSION_UNKNOWN,
+    Code.SESSION_REFRESH_POSTPONED: _SESSION_UNKNOWN,
     Code.SESSION_RESPONSE_STARTED: _MISCONFIGURED,
     Code.BROKER_REQUEST: (400, "The request cannot be passed on as it is."),
     Code.BROKER_VERSION: (505, "Use HTTP/1.1."),

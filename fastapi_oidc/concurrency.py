@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -97,14 +96,9 @@ class TimeLimit:
         await self._limit.__aenter__()
         self._wait()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         self._timer.cancel()
-        await self._limit.__aexit__(kind, error, traceback)
+        await self._limit.__aexit__(*error)
 
     def _wait(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._share, self._count)
@@ -140,15 +134,6 @@ class PerLoop(Generic[Result]):
     def forget(self) -> Result | None:
         """Forget the value of this event loop, and return it."""
         return self._values.pop(asyncio.get_running_loop(), None)
-
-
-def is_in_event_loop() -> bool:
-    """Whether the caller runs in an event loop of asyncio."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def called(
@@ -188,8 +173,5 @@ async def _complete(work: Coroutine[object, object, Result]) -> Result:
 
 
 def _is_async(callback: object) -> bool:
-    while isinstance(callback, partial):
-        callback = callback.func
-    if inspect.iscoroutinefunction(callback):
-        return True
-    return inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
+    by_call = getattr(callback, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(by_call)

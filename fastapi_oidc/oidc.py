@@ -114,19 +114,12 @@ class OIDC(
 
     def __init__(
         self,
-        settings: Given | None = None,
+        settings: Given,
         *,
         resolve_identity: ResolveIdentity[Identity] | None = None,
         load_request_data: LoadRequestData[Identity, RequestData] | None = None,
         **options: Unpack[Options[Identity, RequestData]],
     ) -> None:
-        if misplaced := sorted((options.keys() & OIDCSettings.model_fields) - {"name"}):
-            names = ", ".join(misplaced)
-            raise TypeError(
-                f"{names}: settings go into OIDCSettings: OIDC(OIDCSettings({names}=...))"
-            )
-        if settings is None:
-            raise TypeError("OIDC needs the settings of a registration: OIDC(OIDCSettings())")
         require_known("OIDC", options, Options.__annotations__)
         self.registrations: Registrations = Registrations(
             settings, resolve_identity, load_request_data, options
@@ -307,8 +300,10 @@ class StandaloneAPI(API[Identity], Outgoing[Identity, None]):
             transport=transport,
             clock=clock,
         )
-        registrations = oidc.registrations.without_sign_in()
-        super().__init__(registrations, oidc.require_auth, oidc.require_csrf, audience, **options)
+        oidc.engine.signs_in = False
+        super().__init__(
+            oidc.registrations, oidc.require_auth, oidc.require_csrf, audience, **options
+        )
 
 
 def _origin(url: str) -> str:

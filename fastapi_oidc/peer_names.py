@@ -54,25 +54,14 @@ _NAMES: Final[Mapping[str, str]] = {
     "introspect": "introspection",
     'endpoints name their scopes: api.require("machines:read")': "required_scopes required_scope",
     "the audience is always checked": "verify_aud",
+    "a store is passed in code: OIDC(..., session_store=...)": (
+        "session_store back_channel_logout_store refresh_lock store redis redis_url database_url"
+    ),
 }
 """What it is called here (a name, or a sentence), with its names elsewhere: in Authlib and
 Starlette, fastapi-users, Auth.js and NextAuth, oauth2-proxy, Spring Security, ASP.NET, MSAL and the
 specifications (OpenID Connect, RFC 7591, RFC 8414). In lower case with underscores.
 """
-
-PEER_NAMES: Final[Mapping[str, str]] = {
-    name: ours for ours, names in _NAMES.items() for name in names.split()
-}
-
-_STORES: Final = (
-    "session_store back_channel_logout_store refresh_lock store redis redis_url database_url"
-)
-
-OTHER_NAMES: Final[Mapping[str, str]] = {
-    **PEER_NAMES,
-    **dict.fromkeys(_STORES.split(), "a store is passed in code: OIDC(..., session_store=...)"),
-}
-"""What a name that is no setting stands for here."""
 
 _MEMBERS: Final[Mapping[str, str]] = {
     "write app.include_router(oidc.router, prefix='/auth')": "_contains_router routes",
@@ -92,9 +81,13 @@ _MEMBERS: Final[Mapping[str, str]] = {
 }
 """What members are called here, with their names elsewhere, in the same libraries."""
 
-PEER_MEMBERS: Final[Mapping[str, str]] = {
-    name: hint for hint, names in _MEMBERS.items() for name in names.split()
-}
+
+def _by_name(table: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: meant for meant, names in table.items() for name in names.split()}
+
+
+PEER_NAMES: Final = _by_name(_NAMES)
+PEER_MEMBERS: Final = _by_name(_MEMBERS)
 
 
 def hint_for(name: str, known: Collection[str], similarity: float = 0.6) -> str | None:
@@ -103,7 +96,7 @@ def hint_for(name: str, known: Collection[str], similarity: float = 0.6) -> str 
     `known` are the names that are accepted where `name` was written.
     """
     word = name.lower().replace("-", "_")
-    meant = OTHER_NAMES.get(word)
+    meant = PEER_NAMES.get(word)
     if meant is not None and " " in meant:
         return meant
     likely = [meant] if meant in known else get_close_matches(word, known, 1, similarity)

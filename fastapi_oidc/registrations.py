@@ -6,8 +6,8 @@ import copy
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, permutations
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 from starlette.requests import HTTPConnection
 
@@ -56,16 +56,20 @@ class Registrations:
         self.only: str | None = None
         """The name of the registration that is alone here."""
         self._find: Find | None = None
-        self._found: OrderedDict[_Client, tuple[OIDCSettings, Runtime]] = OrderedDict()
-        registered: dict[str, OIDCSettings] = {}
+        self._found: OrderedDict[object, tuple[OIDCSettings, Runtime]] = OrderedDict()
+        registered: Mapping[str, OIDCSettings] = {}
         name = options.get("name") or DEFAULT_NAME
         if isinstance(given, OIDCSettings):
             name = options.get("name") or given.name
             registered = {given.name: given}
         elif isinstance(given, Mapping):
-            registered = _checked(given)
+            _require_apart(given)
+            registered = given
+        elif isinstance(given, type) or not callable(given):
+            several = ' (several are a dict: {"staff": OIDCSettings(...), ...})'
+            require_kind(f"settings of OIDC{several}", given, OIDCSettings)
         else:
-            _require_function(given)
+            require_takes("the function that finds the settings", given, HTTPConnection)
             self._find = given
         self._assembly = Assembly(
             name, registered.values(), resolve_identity, load_request_data, options
@@ -73,21 +77,13 @@ class Registrations:
         self.engine = self._assembly.engine
         if registered:
             self.settings = tuple(registered.values())
-            self.fixed = self._assembly.runtime(registered, name)
+            self.fixed = self._assembly.serving(registered, name)
 
     async def serving(self, connection: HTTPConnection) -> Runtime | None:
         """What serves this request; None for a request without a registration."""
         if self.fixed is not None or self._find is None:
             return self.fixed
-        try:
-            found = await called(self._find, connection)
-        except KeyError as error:
-            if not connection.path_params:
-                error.add_note(
-                    "The function that finds the settings runs before the routes, so that "
-                    "connection.path_params is empty: read connection.url.path."
-                )
-            raise
+        found = await called(self._find, connection)
         if found is None:
             return None
         require_kind("the result of the function of OIDC", found, OIDCSettings)
@@ -100,14 +96,6 @@ class Registrations:
         alone.settings, alone.fixed = (settings,), self._runtime_of(settings)
         alone.only = settings.name
         return alone
-
-    def without_sign_in(self) -> Registrations:
-        """These registrations for an application without sign-in."""
-        api = copy.copy(self)
-        api.engine = copy.copy(self.engine)
-        api.engine.signs_in = False
-        api.fixed = None if self.fixed is None else replace(self.fixed, engine=api.engine)
-        return api
 
     def _runtime_of(self, settings: OIDCSettings) -> Runtime:
         if self.fixed is None:
@@ -123,64 +111,24 @@ class Registrations:
 
     def _make(self, settings: OIDCSettings) -> Runtime:
         name = settings.name
-        key = _Client(name, settings.base_url, settings.issuer, settings.client_id)
+        key = name, settings.base_url, settings.issuer, settings.client_id
         known, runtime = self._found.pop(key, (None, None))
         if runtime is None or (known is not settings and known != settings):
-            runtime = self._assembly.runtime({name: settings}, name)
-            self._report_namesakes(key)
+            runtime = self._assembly.serving({name: settings}, name)
         self._found[key] = settings, runtime
         if len(self._found) > MOST_FOUND:
             self._found.popitem(last=False)
         return runtime
 
-    def _report_namesakes(self, client: _Client) -> None:
-        """Log that there is another registration with this name: they share names of cookies."""
-        for other in self._found:
-            if other.name == client.name:
-                self.engine.announcer.advise(
-                    f"name {client.name!r}",
-                    f"two registrations have it: {other.of} and {client.of}. If they are of two "
-                    "tenants, give the settings of each a `name` of its own",
-                )
 
-
-class _Client(NamedTuple):
-    """What makes a registration that a function has found another one."""
-
-    name: str
-    base_url: str | None
-    issuer: str
-    client_id: str
-
-    @property
-    def of(self) -> str:
-        """The registration in a log."""
-        return f"{self.issuer} at {self.base_url}"
-
-
-def _require_function(given: object) -> None:
-    """Raise TypeError for what is no registration: a class is callable, but finds none."""
-    if isinstance(given, type) or not callable(given):
-        several = ' (several are a dict: {"staff": OIDCSettings(...), ...})'
-        require_kind(f"settings of OIDC{several}", given, OIDCSettings)
-    require_takes("the function that finds the settings", given, HTTPConnection)
-
-
-def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
-    """The settings by label, each with a name and a client of its own."""
-    for label, settings in given.items():
-        require_kind("a label in the settings of OIDC", label, str)
+def _require_apart(several: Mapping[str, OIDCSettings]) -> None:
+    """Require a name and a client of its own for each of several, and what they have in common."""
+    for label, settings in several.items():
         require_kind(f"the settings of {label!r}", settings, OIDCSettings)
-    several = dict(given)
     names = {each.name for each in several.values()}
     clients = {(each.issuer, each.client_id) for each in several.values()}
     if not several or min(len(names), len(clients)) < len(several):
         raise misconfigured("each of several registrations needs a `name` and a client of its own")
-    for one, other in permutations(several.values(), 2):
-        if one.client_id == other.client_id and one.trusted_issuer().has(other.issuer):
-            raise misconfigured(
-                f"{one.name!r} has the tenant of {other.name!r} too: who serves it?"
-            )
     for one, other in pairwise(several.values()):
         for setting in _SHARED:
             if getattr(one, setting) != getattr(other, setting):
@@ -188,4 +136,3 @@ def _checked(given: Mapping[str, OIDCSettings]) -> dict[str, OIDCSettings]:
                     f"{setting} of {one.name!r} and {other.name!r} differ; several registrations "
                     f"of one instance have {', '.join(_SHARED)} in common"
                 )
-    return several

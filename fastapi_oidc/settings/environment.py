@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-from fastapi_oidc.peer_names import OTHER_NAMES, hint_for
+from fastapi_oidc.peer_names import PEER_NAMES, hint_for
 
 PREFIX = "OIDC_"
 DEFAULT_NAME = "oidc"
@@ -45,7 +45,7 @@ def report_unread(source: EnvSettingsSource) -> None:
         option = variable.removeprefix(source.env_prefix).lower()
         if not variable.startswith(source.env_prefix):
             continue
-        if option not in options and (option in OTHER_NAMES or not option.endswith(others)):
+        if option not in options and (option in PEER_NAMES or not option.endswith(others)):
             if hint := hint_for(option, options, SIMILARITY):
                 _logger.warning("%s is not read: %s", variable, hint)
         elif option in options and value and value[0] == value[-1] and value[0] in "\"'":

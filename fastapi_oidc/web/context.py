@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from starlette.types import Scope
 
-from fastapi_oidc.concurrency import called, is_in_event_loop
+from fastapi_oidc.concurrency import called
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.flows import resume
 from fastapi_oidc.flows.callback import SignedIn
@@ -186,7 +187,7 @@ class RequestContext(OwnRequest):
             self.party.sessions.endings.end_here(self.known.session.id, "signed_out")
         self._is_cleared, self._has_ended = True, False
         self.note_sign_out()
-        if is_in_event_loop():
+        with suppress(RuntimeError):  # of a thread, which has no event loop
             self.engine.sign_outs.start(self, self._end_session)
 
     def require_trusted_origin(self, scope: Scope) -> None:

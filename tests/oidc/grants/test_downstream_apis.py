@@ -129,7 +129,7 @@ async def test_the_own_token_of_a_session_at_another_api_is_told(
 
 
 def test_other_values_are_no_downstream_apis() -> None:
-    with pytest.raises(ConfigurationError, match="downstream_apis is a list"):
+    with pytest.raises(TypeError, match="each of downstream_apis must be DownstreamAPI, not str"):
         make_world(downstream_apis=["https://calendar.test"])
 
 

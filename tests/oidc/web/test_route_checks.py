@@ -255,7 +255,6 @@ NEXT: Any = {"next": "/"}
         (lambda o: o.login(SESSION), "login takes a request or websocket first, not OIDCSession"),
         (lambda o: o.login(REQUEST, SECRET), "options of oidc.login must be LoginOptions or None"),
         (lambda o: o.logout(REQUEST, SECRET), "options of oidc.logout must be LogoutOptions or No"),
-        (lambda o: MAKE(o.settings, http={}), "http of OIDC must be HTTPOptions or None, not dict"),
         (lambda o: MAKE(o.settings, on_event=SECRET), "on_event of OIDC is a function, not str"),
         (lambda o: o.api("api", dpop_required=SECRET), "dpop_required: .* valid boolean"),
         (lambda o: o.api("api", accept_plain_jwt="false"), "plain_jwt: .* valid boolean"),
@@ -265,7 +264,6 @@ NEXT: Any = {"next": "/"}
         (lambda o: LoginOptions(**NEXT), r"next\n  Unexpected keyword argument"),
         (lambda o: o.app_auth(min_validity=SECRET), "min_validity must be int, not str"),
         (lambda o: MAKE(SECRET), r"settings of OIDC \(several are a dict: .*OIDCSettings, not str"),
-        (lambda o: MAKE(o.settings, client_id="a"), r"OIDC\(OIDCSettings\(client_id=...\)\)"),
         (lambda o: MAKE(type(o.settings)), "not the class OIDCSettings"),
     ],
 )

@@ -239,22 +239,6 @@ async def test_an_api_takes_the_tokens_of_each_registration_and_names_it() -> No
             assert (await program.get("/api", headers=sent)).json() == name
 
 
-def test_two_registrations_for_one_session_are_refused() -> None:
-    world, tenant = SeveralProviders(), "11111111-2222-3333-4444-555555555555"
-    one = world.new_provider("staff", "alice", f"{BASE_URL}/auth/staff")
-    shared = {
-        "name": "any",
-        "issuer": "https://login.test/common/v2.0",
-        "allowed_tenants": ["*"],
-        "client_secret": secrets.token_urlsafe(32),
-    }
-    own = {**shared, "name": "own", "issuer": f"https://login.test/{tenant}/v2.0"}
-    del own["allowed_tenants"]
-    both = {"Any": one.model_copy(update=shared), "Own": one.model_copy(update=own)}
-    with pytest.raises(ConfigurationError, match="who serves it"):
-        world.oidc(both)
-
-
 def test_what_belongs_to_no_session_needs_one_registration() -> None:
     world = SeveralProviders()
     several = registered(world)
