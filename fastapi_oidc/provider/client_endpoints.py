@@ -97,8 +97,7 @@ def require_no_refusal(answer: OPResponse) -> None:
     is_ok = answer.status == HTTPStatus.OK
     # Most responses are tokens, which should be parsed only once.
     may_be_error = b'"error"' in answer.body if is_ok else answer.status >= 400
-    document = answer.document_or_none() if may_be_error else None
-    members = document if isinstance(document, dict) else {}
+    members = answer.error_members() if may_be_error else {}
     error = said if isinstance(said := members.get("error"), str) else None
     if answer.status < 400 and (not error or "access_token" in members):
         return
@@ -106,4 +105,4 @@ def require_no_refusal(answer: OPResponse) -> None:
         raise answer.refused_status()
     if error is None and (answer.status != HTTPStatus.BAD_REQUEST or answer.body):
         raise answer.unreadable_refusal()
-    raise refusal(document, answer.status, url=answer.url, sent=answer.sent)
+    raise refusal(members, answer.status, url=answer.url, sent=answer.sent)

@@ -60,18 +60,17 @@ class OPResponse:
     dpop_nonce: str = ""
 
     def document(self) -> JSON:
-        """The parsed JSON body; raises ProviderError (provider.answer_malformed)."""
-        return self._parsed(self.json_body())
+        """The parsed JSON body, whatever its media type; raises ProviderError."""
+        try:
+            return parse_json(self.body.removeprefix(BOM_UTF8))
+        except MalformedJSON as error:
+            raise self._malformed(f"{error}; the media type is {self.media_type[:80]!r}") from error
 
     def json_body(self) -> bytes:
         """The unparsed JSON body; raises ProviderError (provider.answer_malformed)."""
         # Or a type that is built on JSON (RFC 6839 3.1).
         if self.media_type != "application/json" and not self.media_type.endswith("+json"):
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
-        try:
-            self.body.decode()
-        except UnicodeDecodeError:
-            raise self._malformed("not UTF-8") from None
         # RFC 8259 8.1: a parser may ignore a byte order mark.
         return self.body.removeprefix(BOM_UTF8)
 
@@ -82,18 +81,17 @@ class OPResponse:
             raise self._malformed("not a JSON object")
         return document
 
-    def published_document(self) -> JSON:
-        """Like `document` with status 200, for a file that web servers may send as plain text."""
-        self.require_status(200)
-        if self.media_type != "text/plain":
-            return self.document()
-        return self._parsed(self.body.removeprefix(BOM_UTF8))
-
-    def _parsed(self, body: bytes) -> JSON:
+    def error_members(self) -> Claims:
+        """Like `members`, and none if the body is something else: errors may have any form."""
         try:
-            return parse_json(body)
-        except MalformedJSON as error:
-            raise self._malformed(str(error)) from error
+            return self.members()
+        except ProviderError:
+            return {}
+
+    def published_document(self) -> JSON:
+        """Like `document`, with status 200."""
+        self.require_status(200)
+        return self.document()
 
     def text(self) -> str:
         """The body as ASCII text; raises ProviderError (provider.answer_malformed)."""
@@ -101,13 +99,6 @@ class OPResponse:
             return self.body.decode("ascii").strip()
         except UnicodeDecodeError:
             raise self._malformed("the body is not ASCII") from None
-
-    def document_or_none(self) -> JSON:
-        """The parsed JSON body, or None if it is not JSON: error responses may have any form."""
-        try:
-            return self.document()
-        except ProviderError:
-            return None
 
     def require_status(self, *expected: int) -> None:
         """Raise ProviderError (provider.status) for any other status."""
@@ -132,8 +123,7 @@ class OPResponse:
 
     def _words_of_refusal(self) -> str:
         """The OP's `error` and `error_description` (RFC 6749 5.2; RFC 6750 3.1 in its body)."""
-        document = self.document_or_none()
-        members = document if isinstance(document, dict) else {}
+        members = self.error_members()
         texts = [members.get(name) for name in ("error", "error_description")]
         return " - ".join(
             cleaned(without(text, self.sent)) for text in texts if isinstance(text, str)

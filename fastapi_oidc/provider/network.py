@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -51,8 +49,7 @@ class HTTPOptions:
     def __post_init__(self) -> None:
         """Refuses an invalid proxy (ConfigurationError, configuration.invalid)."""
         if self.proxy is not None and not self.proxy.startswith(_PROXY_SCHEMES):
-            schemes = ", ".join(_PROXY_SCHEMES)
-            raise misconfigured(f"proxy must be a URL that begins with {schemes}")
+            raise misconfigured("proxy must be a URL of http, https, socks5 or socks5h")
 
     def verification(self) -> ssl.SSLContext | bool:
         """The `verify` argument of httpx.
@@ -63,28 +60,23 @@ class HTTPOptions:
             return self.ssl_context
         if self.ca_file is None and self.client_certificate_file is None:
             return True
-        with _usable("ca_file"):
+        option = "ca_file"
+        try:
             context = ssl.create_default_context(cafile=self.ca_file)
-        if self.client_certificate_file is not None:
-            with _usable("client_certificate_file"):
+            option = "client_certificate_file"
+            if self.client_certificate_file is not None:
                 context.load_cert_chain(
                     self.client_certificate_file,
                     self.client_certificate_key_file,
                     # Without a password OpenSSL would prompt for one in the terminal.
                     self.client_certificate_password or "",
                 )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
+            # Without the file's name, which may be the key itself by mistake.
+            explanation = f"{option} cannot be used: {reason}"
+            raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
         return context
-
-
-@contextmanager
-def _usable(option: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "no PEM"
-        # Without the file's name, which may be the key itself by mistake.
-        explanation = f"{option} cannot be used: {reason}"
-        raise ConfigurationError(Code.CONFIGURATION_KEY_UNUSABLE, explanation) from None
 
 
 _KEEP_ALIVE: Final = 3.0
@@ -101,7 +93,9 @@ class Network:
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        _require_transport(transport)
+        # The errors of another library, such as httpx2, are not httpx errors.
+        if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
+            raise misconfigured("give an async transport of httpx, as httpx.ASGITransport is")
         self._transport = transport
         self._verification: dict[HTTPOptions, ssl.SSLContext | bool] = {}
         self._clients: PerLoop[dict[HTTPOptions, httpx.AsyncClient]] = PerLoop(dict)
@@ -139,13 +133,4 @@ class Network:
                 max_keepalive_connections=20,
                 keepalive_expiry=_KEEP_ALIVE,
             ),
-        )
-
-
-def _require_transport(transport: object) -> None:
-    """Refuse a transport of another library, such as httpx2: its errors are not httpx errors."""
-    if transport is not None and not isinstance(transport, httpx.AsyncBaseTransport):
-        kind = f"{type(transport).__module__}.{type(transport).__qualname__}"
-        raise misconfigured(
-            f"transport is a {kind}; give an async transport of httpx, as httpx.ASGITransport is"
         )

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -231,7 +230,6 @@ class Provider:
         patience: float | None = None,
         before_sending: Callable[[], None] | None = None,
         is_body_read: bool = True,
-        may_repeat: bool = True,
     ) -> OPResponse:
         """The response to `form`, with an `expected` status, awaited for `patience` seconds.
 
@@ -246,35 +244,37 @@ class Provider:
             raise ProviderError(Code.PROVIDER_ENDPOINT_MISSING, explanation)
         client = self.registration.authentication
         audiences = {"issuer": metadata.issuer, "token_endpoint": metadata.token_endpoint}
-        headers, sent_form = client.apply(
-            form,
-            audience=audiences[self.registration.assertion_audience],
-            now=self.clock.now(),
-            jti=secrets.token_urlsafe(24),
-        )
-        # To remove from the OP's error messages.
-        sent = [each for name, each in sent_form.items() if name in _SECRET_PARAMETERS]
-        answer = await self._http.request(
-            "POST",
-            endpoint,
-            accept=_JSON,
-            headers={**headers, **self._proofs.headers(key, "POST", endpoint)},
-            form=sent_form,
-            sent=(*sent, client.client_secret),
-            patience=patience,
-            before_sending=before_sending,
-        )
-        self._proofs.learn(endpoint, answer.dpop_nonce)
-        try:
-            if is_body_read or answer.status != HTTPStatus.OK:
-                require_no_refusal(answer)
-        except NonceRequired:
-            if key is None or not may_repeat:
-                raise
-            again = partial(self._post, metadata, endpoint_name, form, *expected, key=key)
-            return await again(patience=patience, before_sending=before_sending, may_repeat=False)
-        answer.require_status(*expected or (HTTPStatus.OK,))
-        return answer
+        may_repeat = key is not None
+        while True:
+            headers, sent_form = client.apply(
+                form,
+                audience=audiences[self.registration.assertion_audience],
+                now=self.clock.now(),
+                jti=secrets.token_urlsafe(24),
+            )
+            # To remove from the OP's error messages.
+            sent = [one for name, one in sent_form.items() if name in _SECRET_PARAMETERS]
+            answer = await self._http.request(
+                "POST",
+                endpoint,
+                accept=_JSON,
+                headers={**headers, **self._proofs.headers(key, "POST", endpoint)},
+                form=sent_form,
+                sent=(*sent, client.client_secret),
+                patience=patience,
+                before_sending=before_sending,
+            )
+            self._proofs.learn(endpoint, answer.dpop_nonce)
+            try:
+                if is_body_read or answer.status != HTTPStatus.OK:
+                    require_no_refusal(answer)
+            except NonceRequired:
+                if not may_repeat:
+                    raise
+                may_repeat = False
+            else:
+                answer.require_status(*expected or (HTTPStatus.OK,))
+                return answer
 
     async def _userinfo(
         self, endpoint: str, access_token: str, sub: str, key: DPoPKey | None
@@ -303,9 +303,8 @@ class Provider:
         self, endpoint: str, access_token: str, key: DPoPKey | None, *, may_repeat: bool = True
     ) -> OPResponse:
         """The response; of a second request if the first one lacked the nonce (RFC 9449 9)."""
-        proofs = self._proofs
-        sent = proofs.nonce(endpoint)
-        proof = proofs.headers(key, "GET", endpoint, access_token=access_token)
+        sent = self._proofs.nonce(endpoint)
+        proof = self._proofs.headers(key, "GET", endpoint, access_token=access_token)
         # In no other place (RFC 6750 2.1, RFC 9449 7.1).
         scheme = "DPoP" if proof else "Bearer"
         answer = await self._http.request(
@@ -315,7 +314,7 @@ class Provider:
             headers={"Authorization": f"{scheme} {access_token}", **proof},
             sent=(access_token,),
         )
-        proofs.learn(endpoint, answer.dpop_nonce)
+        self._proofs.learn(endpoint, answer.dpop_nonce)
         is_new = answer.dpop_nonce not in ("", sent)
         if key is None or answer.status != HTTPStatus.UNAUTHORIZED or not (is_new and may_repeat):
             return answer
