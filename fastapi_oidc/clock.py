@@ -91,7 +91,8 @@ class TTLCache(Generic[Key, Value]):
         return len(self._entries)
 
     def __contains__(self, key: Key) -> bool:
-        return self.get(key) is not None
+        entry = self._entries.get(key)
+        return entry is not None and self._clock.read() < entry[0]
 
     def get(self, key: Key) -> Value | None:
         """The value; None when the entry is missing or has expired."""

@@ -57,14 +57,6 @@ class TestSingleFlight:
         outcomes = await asyncio.gather(*callers, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [ValueError] * 3
 
-    async def test_keys_do_not_wait_for_each_other(self) -> None:
-        flights, slow, quick = SingleFlight[str, int](), Operation(), Operation()
-        waiting = await begun(flights, slow)
-        quick.release.set()
-        assert await flights.run("other", quick) == 1
-        slow.release.set()
-        assert await waiting == 1
-
     @pytest.mark.parametrize("cancelled", [0, 1])
     async def test_a_cancelled_caller_cancels_nobody_else(self, cancelled: int) -> None:
         flights, operation = SingleFlight[str, int](), Operation()
@@ -86,23 +78,6 @@ class TestSingleFlight:
         async with asyncio.timeout(PATIENCE):
             await flights.wait(PATIENCE)
         assert (operation.runs, flights.under_way()) == (1, [])
-
-    def test_an_operation_of_an_event_loop_that_has_ended_is_not_joined(self) -> None:
-        flights, operation = SingleFlight[str, int](), Operation()
-        ended = asyncio.new_event_loop()
-        left = ended.create_task(begun(flights, operation))
-        caller = ended.run_until_complete(left)
-
-        async def in_another_loop() -> int:
-            assert not flights.is_running("one")
-            other = Operation()
-            other.release.set()
-            return await flights.run("one", other)
-
-        assert asyncio.run(in_another_loop()) == 1
-        operation.release.set()
-        ended.run_until_complete(caller)
-        ended.close()
 
 
 class Later:

@@ -11,17 +11,6 @@ from fastapi_oidc.clock import Clock, TTLCache
 from tests.oidc.world import Time
 
 
-def test_the_present_expiry_counts() -> None:
-    time = Time(1000)
-    cache: TTLCache[str, int] = TTLCache(Clock(read=time))
-    for value, (longer, shorter) in enumerate([(1010, 1100), (1100, 1010)]):
-        cache.set("longer", value, expires_at=longer)
-        cache.set("shorter", value, expires_at=shorter)
-    time.now = 1050
-    cache.remove_expired(9)
-    assert (cache.get("longer"), cache.get("shorter"), len(cache)) == (1, None, 1)
-
-
 def test_expired_entries_leave_with_later_writes_and_never_all_at_once() -> None:
     time = Time(1000)
     cache: TTLCache[int, int] = TTLCache(Clock(read=time))
