@@ -7,25 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, cast
+from urllib.request import parse_http_list
 
 from fastapi_oidc.clock import Instant
 from fastapi_oidc.errors import Code, ProtocolViolation, misconfigured
-from fastapi_oidc.protocol.claims import (
-    TrustedIssuer,
-    audience_of,
-    optional_string,
-    refuse_early,
-    require_audience,
-    require_issued,
-    require_not_expired,
-    require_subject,
-)
+from fastapi_oidc.protocol import claims as rules
 from fastapi_oidc.protocol.encoding import JSON, Claims
 from fastapi_oidc.protocol.id_token import is_recent
 from fastapi_oidc.protocol.refusal import shown
-from fastapi_oidc.protocol.urls import written
-
-_ACR_VALUE = re.compile(r"[!#-\[\]-~]{1,255}")
+from fastapi_oidc.protocol.urls import is_word, written
 
 
 def challenge(scheme: str, members: Mapping[str, str]) -> str:
@@ -90,7 +80,7 @@ def recent(seconds: int) -> StepUp:
 
 def of_class(values: tuple[str, ...]) -> StepUp:
     """Require an authentication with one of the classes `values`; raises ConfigurationError."""
-    if not values or not all(map(_is_class, values)):
+    if not values or not all(map(is_word, values)):
         raise misconfigured(
             "oidc.require_acr takes texts without spaces and quotes; several values are several "
             "arguments"
@@ -98,27 +88,17 @@ def of_class(values: tuple[str, ...]) -> StepUp:
     return StepUp(acr_values=values)
 
 
-def _is_class(value: object) -> bool:
-    return isinstance(value, str) and _ACR_VALUE.fullmatch(value) is not None
-
-
-# An element of the list: a scheme, a parameter, or a scheme with its first parameter. Quoted text
-# is never matched in another way, so matching takes linear time.
-_ELEMENT: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?(?:"|\Z)|[^,"])++', re.DOTALL)
 _SCHEME: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s+(?![\s=])|$)")
 _ERROR: Final = re.compile(r'error\s*=\s*(?:"([^"]*)"|([^\s"]+))\s*', re.IGNORECASE)
 _SCHEMES: Final = ("bearer", "dpop")
-
-MAX_LENGTH: Final = 4096
-"""Maximum length, in characters, of challenges that are read; longer ones are ignored."""
 
 
 def refuses(challenges: Iterable[str], error: str) -> bool:
     """Whether a WWW-Authenticate header has this `error` in a challenge of the scheme Bearer
     (RFC 6750 3.1: "invalid_token") or DPoP (RFC 9449 7.1 and 9: "use_dpop_nonce" too)."""
-    scheme, joined = "", ",".join(challenges)
-    for element in _ELEMENT.findall(joined) if len(joined) <= MAX_LENGTH else ():
-        text = element.strip()
+    scheme = ""
+    # Each is a scheme, a parameter, or a scheme with its first parameter.
+    for text in parse_http_list(",".join(challenges)):
         if (begins := _SCHEME.match(text)) is not None:
             scheme, text = begins[1].lower(), text[begins.end() :]
         found = _ERROR.fullmatch(text)
@@ -143,7 +123,7 @@ class ExpectedAccessToken:
     `roles_claim` is a path: the name of a claim, and the names of nested members.
     """
 
-    issuer: TrustedIssuer
+    issuer: rules.TrustedIssuer
     audience: str
     accepts_plain_jwt: bool = False
     client_claim: str | None = None
@@ -188,10 +168,11 @@ def accept_access_token(
 
     Raises ProtocolViolation: jws.type or access_token.*.
     """
-    if not is_access_token_type(header_typ):
+    # RFC 9068 2.1, 4; RFC 8725 3.11.
+    if (header_typ or "").lower().removeprefix("application/") != "at+jwt":
         require_plain_type(header_typ, expected)
         require_no_other_token(claims, expected)
-    require_issued(claims, at, Code.ACCESS_TOKEN_ISSUED_AT)
+    rules.require_issued(claims, at, Code.ACCESS_TOKEN_ISSUED_AT)
     iss = expected.issuer.require(claims, Code.ACCESS_TOKEN_ISSUER)
     return accepted(iss, claims, expected, at)
 
@@ -200,22 +181,19 @@ def accepted(iss: str, claims: Claims, expected: ExpectedAccessToken, at: Instan
     """The checks for both JWTs and introspection responses."""
     return AccessClaims(
         iss=iss,
-        sub=require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
-        aud=require_audience(claims, expected.audience, Code.ACCESS_TOKEN_AUDIENCE, trusted=None),
+        sub=rules.require_subject(claims, Code.ACCESS_TOKEN_SUBJECT),
+        aud=rules.require_audience(
+            claims, expected.audience, Code.ACCESS_TOKEN_AUDIENCE, trusted=None
+        ),
         client_id=require_client(claims, expected),
         scope=scope_of(claims, expected.scope_claim),
         roles=roles_of(claims, expected.roles_claim),
-        expires_at=require_not_expired(
+        expires_at=rules.require_not_expired(
             claims, at, Code.ACCESS_TOKEN_EXPIRY, Code.ACCESS_TOKEN_EXPIRED
         ),
         confirmation=confirmation_of(claims),
         claims=claims,
     )
-
-
-def is_access_token_type(header_typ: str | None) -> bool:
-    """Whether `typ` is at+jwt (RFC 9068 2.1, 4; RFC 8725 3.11)."""
-    return (header_typ or "").lower().removeprefix("application/") == "at+jwt"
 
 
 def require_plain_type(header_typ: str | None, expected: ExpectedAccessToken) -> None:
@@ -239,7 +217,7 @@ def require_no_other_token(claims: Claims, expected: ExpectedAccessToken) -> Non
         kind = "a security event token" if "events" in found else "an ID token"
         explanation = f"with {shown(sorted(found))} it is {kind}: send the access token"
         raise ProtocolViolation(Code.ACCESS_TOKEN_KIND, explanation)
-    aud = audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
+    aud = rules.audience_of(claims, Code.ACCESS_TOKEN_AUDIENCE)
     names = {*_CLIENT_CLAIMS, expected.client_claim or "azp"}
     if any(claims.get(name) in aud for name in names):
         raise ProtocolViolation(
@@ -251,7 +229,7 @@ def require_client(claims: Claims, expected: ExpectedAccessToken) -> str:
     """The client to which the token was issued (RFC 9068 2.2)."""
     names = _CLIENT_CLAIMS if expected.client_claim is None else (expected.client_claim,)
     for name in names:
-        client = optional_string(claims, name, Code.ACCESS_TOKEN_CLIENT)
+        client = rules.optional_string(claims, name, Code.ACCESS_TOKEN_CLIENT)
         if client is not None:
             return client
     raise ProtocolViolation(
@@ -283,8 +261,8 @@ def confirmation_of(claims: Claims) -> Confirmation:
     if not isinstance(cnf, dict) or not cnf.keys() <= _METHODS or not any(cnf.values()):
         raise ProtocolViolation(Code.ACCESS_TOKEN_BINDING, "cnf has a method that is unknown here")
     return Confirmation(
-        optional_string(cnf, "jkt", Code.ACCESS_TOKEN_BINDING),
-        optional_string(cnf, "x5t#S256", Code.ACCESS_TOKEN_BINDING),
+        rules.optional_string(cnf, "jkt", Code.ACCESS_TOKEN_BINDING),
+        rules.optional_string(cnf, "x5t#S256", Code.ACCESS_TOKEN_BINDING),
     )
 
 
@@ -316,7 +294,7 @@ def accept_introspection(
     iss = expected.issuer.url
     if response.get("iss") is not None:
         iss = expected.issuer.require(response, Code.ACCESS_TOKEN_ISSUER)
-    refuse_early(response, at, Code.ACCESS_TOKEN_ISSUED_AT, "iat", "nbf")
+    rules.refuse_early(response, at, Code.ACCESS_TOKEN_ISSUED_AT, "iat", "nbf")
     if response.get("sub") is None:
         response = {**response, "sub": require_client(response, expected)}
     return accepted(iss, response, expected, at)

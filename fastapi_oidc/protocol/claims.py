@@ -71,33 +71,28 @@ class TrustedIssuer:
             return iss == self.url
         before, _, after = self.in_metadata.partition(PLACEHOLDER)
         tenant = iss.removeprefix(before).removesuffix(after)
-        return self._allows(tenant) and iss == self._of_tenant(tenant)
+        is_allowed = not self.tenants.isdisjoint((tenant, ANY_TENANT))
+        is_tenant = _TENANT.fullmatch(tenant) is not None
+        return is_allowed and is_tenant and iss == self._of_tenant(tenant)
 
     def require(self, claims: Claims, code: Code) -> str:
         """Require exactly this issuer in `iss`, without normalization, and return it.
 
-        Of a shared one, require an allowed tenant in `tid` and exactly its issuer in `iss`
-        (OpenID Connect Core 3.1.3.7 rule 2, 16.15).
+        Of a shared one, require the issuer of an allowed tenant, and this tenant in `tid` (OpenID
+        Connect Core 3.1.3.7 rule 2, 16.15).
         """
-        expected, found = self.url, claims.get("iss")
+        iss, expected, tenant = claims.get("iss"), self.url, ""
         if self.tenants:
-            tenant = claims.get("tid")
-            if not isinstance(tenant, str) or not self._allows(tenant):
-                explanation = f"tid is {shown(tenant)}, which allowed_tenants has not"
-                raise ProtocolViolation(code, explanation)
-            expected = self._of_tenant(tenant)
-        if found != expected:
-            explanation = f"iss is {shown(found)}, the configured issuer {shown(expected)}"
+            tenant = f", tid is {shown(claims.get('tid'))} (see allowed_tenants)"
+            expected = self._of_tenant(str(claims.get("tid")))
+        if iss != expected or not self.has(iss):
+            explanation = f"iss is {shown(iss)}{tenant}, the configured issuer {shown(self.url)}"
             raise ProtocolViolation(code, explanation)
         return expected
 
-    def _allows(self, tenant: str) -> bool:
-        is_named = tenant in self.tenants or ANY_TENANT in self.tenants
-        return is_named and _TENANT.fullmatch(tenant) is not None
-
     def _of_tenant(self, tenant: str) -> str:
         """The `iss` of the tenant's tokens."""
-        return _SHARED.sub(f"/{tenant}", self.url)
+        return _SHARED.sub(lambda _: f"/{tenant}", self.url)
 
 
 def require_string(claims: Claims, name: str, code: Code) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NoReturn, TypeAlias, get_args
-from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
 from fastapi_oidc.errors import Code, ProviderError, misconfigured
-from fastapi_oidc.protocol.encoding import read_stored
+from fastapi_oidc.protocol.encoding import encode_base64url, read_stored
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.protocol.urls import written
 
@@ -29,6 +28,7 @@ JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
 """RFC 8693 3."""
 
 _KEY_LENGTH: Final = 16
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-\"$-~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,8 @@ class Target:
         """Parse `scope` and check `resource`."""
         words = self.scope.split(" ") if isinstance(self.scope, str) else self.scope
         object.__setattr__(self, "scope", tuple(filter(None, words)))
-        if self.resource is not None:
-            _require_resource(self.resource)
+        if self.resource is not None and not _ABSOLUTE.fullmatch(self.resource):
+            raise misconfigured("resource must be an absolute URI without fragment (RFC 8707 2)")
 
     @property
     def is_empty(self) -> bool:
@@ -70,7 +70,7 @@ class Target:
         """The name of the target in this `context`, for records that processes share."""
         members = [*context, self.audience, self.resource, sorted(self.scope)]
         digest = hashlib.sha256(json.dumps(members).encode()).digest()
-        return base64.urlsafe_b64encode(digest)[:_KEY_LENGTH].decode()
+        return encode_base64url(digest)[:_KEY_LENGTH]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +87,11 @@ class DownstreamAPI(Target):
         """Refuse an unknown grant, and an API without a target."""
         # `super()` without arguments does not work in a dataclass with slots.
         Target.__post_init__(self)
-        if self.grant not in get_args(GrantKind):
-            known = ", ".join(get_args(GrantKind))
-            raise misconfigured(f"the grant of a DownstreamAPI must be one of {known}")
-        if self.is_empty:
-            raise misconfigured("a DownstreamAPI needs an audience, a resource or a scope")
+        if self.grant not in (known := get_args(GrantKind)) or self.is_empty:
+            grants = ", ".join(known)
+            raise misconfigured(
+                f"a DownstreamAPI has an audience, a resource or a scope, and a grant of {grants}"
+            )
 
     def has(self, url: str) -> bool:
         """Whether `url` is that of the `resource`, or below it."""
@@ -151,12 +151,6 @@ def require_access_token(response: TokenResponse) -> None:
     """Require an access token as the issued token (RFC 8693 2.2.1); ProviderError (token.type)."""
     if response.issued_token_type not in (None, ACCESS_TOKEN_TYPE):
         raise ProviderError(Code.TOKEN_TYPE, "the provider issued another type of token")
-
-
-def _require_resource(resource: str) -> None:
-    is_printable = resource.isascii() and resource.isprintable() and " " not in resource
-    if not is_printable or "#" in resource or not urlsplit(resource).scheme:
-        raise misconfigured("resource must be an absolute URI without fragment (RFC 8707 2)")
 
 
 MIN_VALIDITY: Final = 60
@@ -222,16 +216,13 @@ class Needed:
         A token with a shorter lifetime than `seconds` is used for half of its lifetime, so that it
         is not replaced at every call.
         """
-        if token.value == self.refused:
-            return False
-        if token.expires_at is None:
-            return True
-        life = token.expires_at - token.issued_at
-        seconds = self.seconds if self.seconds < life else max(0, life // 2)
-        return now + seconds < token.expires_at
+        seconds = self.seconds
+        if token.expires_at is not None:
+            lifetime = token.expires_at - token.issued_at
+            seconds = seconds if seconds < lifetime else max(0, lifetime // 2)
+        return self.is_served_by(token, now + seconds)
 
     def is_served_by(self, token: IssuedToken, now: int) -> bool:
         """Whether `token` can be sent while no better one is available."""
-        if token.value == self.refused:
-            return False
-        return token.expires_at is None or now < token.expires_at
+        has_expired = token.expires_at is not None and token.expires_at <= now
+        return token.value != self.refused and not has_expired

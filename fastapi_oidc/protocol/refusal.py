@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import ClassVar, Final
 
@@ -49,12 +49,6 @@ def shown(value: object) -> str:
     return "a JSON object"
 
 
-_GRANT_ERRORS: Final = frozenset(
-    # The last three mean that the user must interact (OpenID Connect Core 3.1.2.6). Microsoft Entra
-    # returns them for refreshes.
-    {"invalid_grant", "interaction_required", "login_required", "consent_required"}
-)
-_CLIENT_ERRORS: Final = frozenset({"invalid_client", "unauthorized_client"})
 TEMPORARY_ERRORS: Final = frozenset({"server_error", "temporarily_unavailable"})
 """Temporary errors, whatever the status (RFC 6749 4.1.2.1)."""
 
@@ -104,6 +98,18 @@ class NonceRequired(TokenRefused):
     refusal_code = Code.TOKEN_REFUSED
 
 
+_KINDS: Final[Mapping[str, type[TokenRefused]]] = {
+    "use_dpop_nonce": NonceRequired,
+    "invalid_client": RefusedClient,
+    "unauthorized_client": RefusedClient,
+    "invalid_grant": RefusedGrant,
+    # The user must interact (OpenID Connect Core 3.1.2.6). Microsoft Entra says so for refreshes.
+    "interaction_required": RefusedGrant,
+    "login_required": RefusedGrant,
+    "consent_required": RefusedGrant,
+}
+
+
 def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()) -> TokenRefused:
     """The error for a response with an `error`, or with status 400 and no body.
 
@@ -114,18 +120,9 @@ def refusal(document: object, status: int, *, url: str, sent: Iterable[str] = ()
         without(text, sent) if isinstance(text := members.get(name), str) else ""
         for name in ("error", "error_description")
     )
-    kind, details = _kind(error, status), {"url": url, "status": status}
+    # In RFC 6749 5.2 the status 401 is only for the client's authentication.
+    other = RefusedClient if status == HTTPStatus.UNAUTHORIZED else RefusedRequest
+    kind, details = _KINDS.get(error, other), {"url": url, "status": status}
     if kind is RefusedClient:
         details["setting"] = "client_id, client_auth_method and what belongs to it"
     return kind(error or f"status {status}", description, **details)
-
-
-def _kind(error: str, status: int) -> type[TokenRefused]:
-    if error == "use_dpop_nonce":
-        return NonceRequired
-    if error in _GRANT_ERRORS:
-        return RefusedGrant
-    # In RFC 6749 5.2 the status 401 is only for the client's authentication.
-    if error in _CLIENT_ERRORS or status == HTTPStatus.UNAUTHORIZED:
-        return RefusedClient
-    return RefusedRequest

