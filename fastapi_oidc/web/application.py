@@ -50,13 +50,6 @@ def endpoints_of(app: Any) -> list[Endpoint]:
     return list(_endpoints(app.routes, ""))
 
 
-def included_in(app: Any) -> Iterator[tuple[Any, list[Endpoint]]]:
-    """The routers that `app` includes, each with its endpoints."""
-    for route in app.routes:
-        if (router := getattr(route, "original_router", None)) is not None:
-            yield router, list(_endpoints([route], ""))
-
-
 def dependants_of(scope: Scope) -> list[Dependant]:
     """The dependencies of the endpoint that serves a request, also those of its routers."""
     included = scope.get("fastapi", {}).get("effective_route_context")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from inspect import unwrap
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ from starlette.routing import BaseRoute, Match
 from fastapi_oidc.flows.relying_party import RelyingParty, standard_identity
 from fastapi_oidc.settings.rules import guessable, unencrypted
 from fastapi_oidc.web.access_tokens import Protected
-from fastapi_oidc.web.application import Endpoint, endpoints_of, included_in, is_read_by_all
+from fastapi_oidc.web.application import Endpoint, endpoints_of, is_read_by_all
 from fastapi_oidc.web.faults import require_sound_endpoints
 from fastapi_oidc.web.misuse import refuses
 from fastapi_oidc.web.routes import OwnRoutes, Role, path_of
@@ -87,8 +88,14 @@ def _has_workers() -> bool:
 def _report_wishes(engine: Engine, party: RelyingParty) -> None:
     """Log a parameter of logins that asks for something, which nothing requires of who returns."""
     application, given = party.application, party.settings.extra_params
-    is_own = application.resolve_identity is not standard_identity
-    if is_own or application.before_session_persist is not None:
+    resolve = unwrap(application.resolve_identity)
+    read = getattr(resolve, "__code__", standard_identity.__code__).co_names
+    if resolve is not standard_identity:
+        if "user_info" in read and not party.settings.fetch_userinfo:
+            text = "it is False, so that the context.user_info of resolve_identity is None"
+            party.announcer.advise("fetch_userinfo", text)
+        return
+    if application.before_session_persist is not None:
         return
     for name, remedy in _WISHES.items():
         if name in given and not (name == "acr_values" and engine.requires(name)):
@@ -97,24 +104,21 @@ def _report_wishes(engine: Engine, party: RelyingParty) -> None:
 
 
 def _report_open(app: Any, endpoints: Sequence[Endpoint]) -> None:
-    """Log what the guard of the application, or of a router, does not reach.
+    """Log what the guard of the application does not reach.
 
     The documentation is one of these routes. Other applications, and routes of Starlette, may call
     a guard themselves.
     """
-    routers = [("a router", *each) for each in included_in(app)]
-    for name, router, below in [("the application", app.router, endpoints), *routers]:
-        has_guard = any(refuses(each.dependency) for each in getattr(router, "dependencies", ()))
-        if has_guard and (paths := [each.path or "/" for each in below if _is_open(each)]):
-            _log.warning(
-                "The guard in `dependencies` of %s does not apply to %s.\n"
-                "These answer everybody, unless they call a guard themselves: endpoints that were "
-                "added before the guard, what is mounted, and pages of FastAPI and Starlette.\n"
-                "Pass `dependencies` to FastAPI(...) or APIRouter(...). Give a mounted application "
-                'guards and OIDCMiddleware of its own (see the page "Protect everything").',
-                name,
-                ", ".join(paths),
-            )
+    has_guard = any(refuses(each.dependency) for each in getattr(app.router, "dependencies", ()))
+    if has_guard and (paths := [each.path or "/" for each in endpoints if _is_open(each)]):
+        _log.warning(
+            "The guard in `dependencies` of the application does not apply to %s.\n"
+            "These answer everybody, unless they call a guard themselves: endpoints that were "
+            "added before the guard, what is mounted, and pages of FastAPI and Starlette.\n"
+            "Pass `dependencies` to FastAPI(...). Give a mounted application guards and "
+            'OIDCMiddleware of its own (see the page "Protect everything").',
+            ", ".join(paths),
+        )
 
 
 def _is_open(endpoint: Endpoint) -> bool:

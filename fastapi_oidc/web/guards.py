@@ -25,18 +25,14 @@ from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.access_token import StepUp, together
 from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import Identity, OIDCSession, StandardIdentity
-from fastapi_oidc.web.application import dependants_of
+from fastapi_oidc.web import application, misuse, refusals, requests, serving
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import Dependency, awaited, require_kind, require_takes
-from fastapi_oidc.web.refusals import SignInRequired, StepUpRequired
-from fastapi_oidc.web.requests import URL_ENCODED, media_type
 from fastapi_oidc.web.runtime import CSRF_FIELD, CSRF_HEADER, Engine, OIDCLocals
-from fastapi_oidc.web.serving import context_of, find_context, require_own_middleware, running
 
 Result = TypeVar("Result")
 Subject = TypeVar("Subject")
 """What a guard checks: a session or an access token."""
-AnyGuard = TypeVar("AnyGuard", bound=Dependency)
+AnyGuard = TypeVar("AnyGuard", bound=misuse.Dependency)
 Predicate: TypeAlias = Callable[[Identity], bool | Awaitable[bool]]
 Check: TypeAlias = Callable[[RequestContext, HTTPConnection, Subject], Awaitable[None]]
 
@@ -61,14 +57,14 @@ _NO_ROLES: Final = (
     "let resolve_identity return an identity with a list"
 )
 
-_FORMS: Final = (URL_ENCODED, "multipart/form-data")
+_FORMS: Final = (requests.URL_ENCODED, "multipart/form-data")
 _DEFAULT_COOKIE: Final = CookieNames("oidc", secure=True).session
 
 FRESH_SECONDS: Final = 10
 """Seconds after a step-up in which the session still fails for good, instead of redirecting."""
 
 
-class Root(Dependency, ABC, Generic[Subject]):
+class Root(misuse.Dependency, ABC, Generic[Subject]):
     """What a guard depends on. `engine` is None for the app's only instance."""
 
     engine: Engine | None
@@ -102,10 +98,10 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
             {"in": "cookie", "name": cookie_name, "description": "OpenID Connect session"}
         )
 
-    @awaited
+    @misuse.awaited
     async def __call__(self, connection: HTTPConnection) -> OIDCSession[Identity]:
         """The session; raises SessionError."""
-        context: RequestContext = context_of(connection, self.engine)
+        context: RequestContext = serving.context_of(connection, self.engine)
         context.is_guarded, locals = True, context.known
         if locals is None:
             locals = await context.locals()
@@ -113,8 +109,8 @@ class RequireAuth(SecurityBase, Root[OIDCSession[Identity]], Generic[Identity]):
             context.require_trusted_origin(connection.scope)
         session = usable_session(locals)
         if session is None:
-            require_own_middleware(connection)
-            raise SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
+            serving.require_own_middleware(connection)
+            raise refusals.SignInRequired(Code.SESSION_REQUIRED, "no session", ended=locals.ended)
         if self._only and context.party.of(session).settings.name != self._only:
             explanation = f"the session is of another registration than {self._only!r}"
             raise SessionError(Code.SESSION_FORBIDDEN, explanation)
@@ -142,7 +138,7 @@ class FromAPI(Root[Result]):
         """The scopes of the API; empty if any is one."""
         self.__signature__ = Signature([_CONNECTION, _NEEDS, *documented])
 
-    @awaited
+    @misuse.awaited
     async def __call__(
         self, connection: HTTPConnection, needs: SecurityScopes = _NOTHING, **_documented: object
     ) -> Result:
@@ -150,7 +146,7 @@ class FromAPI(Root[Result]):
         return await self._ask(connection, *needs.scopes)
 
 
-class Guard(Dependency, Generic[Subject]):
+class Guard(misuse.Dependency, Generic[Subject]):
     """The session or token from `root`, if `check` does not refuse it.
 
     `await guard(request)` calls `root` itself. `needs` is what a login or client must ask for.
@@ -171,33 +167,34 @@ class Guard(Dependency, Generic[Subject]):
         self.__signature__ = Signature([_CONNECTION, subject, *documented])
         """The signature that FastAPI reads; it has the root."""
 
-    @awaited
+    @misuse.awaited
     async def __call__(
         self, connection: HTTPConnection, subject: Subject | None = None, **_documented: object
     ) -> Subject:
         """The session or token; raises SessionError or AccessTokenError."""
         if subject is None:
             subject = await self.root(connection)
-        require_kind("what a guard checks, also of an override", subject, self.returns)
-        await self._check(context_of(connection, self.engine), connection, subject)
+        misuse.require_kind("what a guard checks, also of an override", subject, self.returns)
+        await self._check(serving.context_of(connection, self.engine), connection, subject)
         return subject
 
 
 def needs_of(connection: HTTPConnection, is_root: Callable[[Root[Any]], bool]) -> list[Any]:
     """What the endpoint's guards need, whose root is one of these."""
-    calls = [each.call for each in dependants_of(connection.scope)]
+    calls = [each.call for each in application.dependants_of(connection.scope)]
     guards = [each for each in calls if isinstance(each, Guard)]
     return [each.needs for each in guards if each.needs is not None and is_root(each.root)]
 
 
 def scopes_of(connection: HTTPConnection) -> tuple[str, ...]:
     """The scopes that the endpoint needs of tokens, also those in `Security(..., scopes=[...])`."""
-    asking = [each for each in dependants_of(connection.scope) if isinstance(each.call, FromAPI)]
+    dependants = application.dependants_of(connection.scope)
+    asking = [each for each in dependants if isinstance(each.call, FromAPI)]
     named = ((each.parent_oauth_scopes, each.own_oauth_scopes) for each in asking)
     return tuple(chain.from_iterable(filter(None, chain.from_iterable(named))))
 
 
-class FromLocals(Dependency, Generic[Result]):
+class FromLocals(misuse.Dependency, Generic[Result]):
     """The locals of the request, or what `read` returns for them; a session is optional."""
 
     refuses = False
@@ -211,10 +208,10 @@ class FromLocals(Dependency, Generic[Result]):
     ) -> None:
         self.name, self.engine, self.returns, self._read = name, engine, returns, read
 
-    @awaited
+    @misuse.awaited
     async def __call__(self, connection: HTTPConnection) -> Result:
         """The result; raises SessionError when a store is unavailable."""
-        return self._read(await find_context(connection, self.engine).locals())
+        return self._read(await serving.find_context(connection, self.engine).locals())
 
 
 def usable_session(locals: OIDCLocals[Identity, Any]) -> OIDCSession[Identity] | None:
@@ -226,7 +223,7 @@ def usable_session(locals: OIDCLocals[Identity, Any]) -> OIDCSession[Identity] |
 
 def made_here(guard: AnyGuard) -> AnyGuard:
     """`guard`, which the request that makes it must call: dropped, it would let everybody in."""
-    if (context := running()) is not None:
+    if (context := serving.running()) is not None:
         context.note(guard)
     return guard
 
@@ -236,7 +233,7 @@ def with_predicate(
 ) -> Guard[OIDCSession[Identity]]:
     """A guard for identities for which the predicate is true."""
     kind = getattr(root.engine, "identity_type", object)
-    require_takes("the predicate of oidc.require", predicate, kind)
+    misuse.require_takes("the predicate of oidc.require", predicate, kind)
     return made_here(Guard("require", root, partial(_require_true, predicate)))
 
 
@@ -292,7 +289,7 @@ async def _require_csrf_token(
 
 async def _csrf_field(connection: HTTPConnection) -> str | None:
     """The CSRF field of an HTML form, which the endpoint can still read."""
-    if not isinstance(connection, Request) or media_type(connection) not in _FORMS:
+    if not isinstance(connection, Request) or requests.media_type(connection) not in _FORMS:
         return None
     values = (await connection.form()).getlist(CSRF_FIELD)
     return values[0] if len(values) == 1 and isinstance(values[0], str) else None
@@ -318,13 +315,13 @@ async def _require_step_up(
     at = context.party.clock.instant()
     if step_up.is_met(session.auth_time, session.acr, at):
         return
-    require_own_middleware(connection)
+    serving.require_own_middleware(connection)
     declared = needs_of(connection, lambda root: _is_of(root, context.engine))
     needed = together([*declared, *context.step_ups])
     if needed is None:
         raise SessionError(Code.SESSION_FORBIDDEN, "the endpoint's guards accept no acr in common")
     _require_that_it_can_help(needed, session, at)
-    raise StepUpRequired(_with_proofs(needed, context.engine.step_ups, session, at))
+    raise refusals.StepUpRequired(_with_proofs(needed, context.engine.step_ups, session, at))
 
 
 def _is_of(root: object, engine: Engine) -> bool:

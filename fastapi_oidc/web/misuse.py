@@ -50,6 +50,12 @@ class Dependency:
             raise TypeError(self._how_to_use("is neither true nor false"))
         return True
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises AttributeError, for example with `dependencies=[guard]`."""
+        # Python and FastAPI ask for dunder names, one of them at every request.
+        text = name if name.startswith("__") else self._how_to_use(f"has no {name!r}")
+        raise AttributeError(text, name=name, obj=self)
+
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any, /) -> NoReturn:
         """Raises TypeError for Annotated[..., guard], which FastAPI would read from the request."""
         raise TypeError(self._how_to_use("is in Annotated without Depends"))

@@ -41,6 +41,7 @@ from tests.oidc.web.test_websockets import opened
 from tests.oidc.world import make_world, signed_in_world
 
 ALICE = DevUser("alice")
+REQUEST = Request({"type": "http"})
 OTHER = httpx2.ASGITransport(FastAPI())
 
 
@@ -108,6 +109,8 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: setattr(settings(), "client_secret", "new"), "client_secret\n  Instance is frozen"),
     (lambda w: Depends(w.oidc.require_auth()), r"Depends\(guard\), without a call"),
     (lambda w: w.oidc.require_auth(tools), "not function. A guard is a dependency"),
+    (lambda w: w.oidc.require_auth(request=REQUEST), "not NoneType. A guard is a dependency"),
+    (lambda w: w.oidc.get_session("a"), r"not str. Write `await oidc\.get_session\(request\)`"),
     (lambda w: api(w).require(role=["x"]), "role of api.require must be str or None, not list"),
     (lambda w: w.oidc.api(["https://app.test/api"]), "audience of oidc.api must be str, not list"),
     (lambda w: api(w).require(["read"]), "several arguments, must be str, not list"),
@@ -137,7 +140,7 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda w: w.oidc.require_role(["admin"]), "takes one str. For several: oidc"),
     (lambda w: w.oidc.callback_handler(on_success=api), r"on_success is called with \(Request, "),
     (lambda w: w.oidc.require_role("admin"), "those of StandardIdentity are None: let"),
-    (lambda w: unchecked(api(w)).require(Request({"type": "http"})), "must be str, not Request"),
+    (lambda w: unchecked(api(w)).require(REQUEST), "must be str, not Request"),
     (lambda w: unchecked(OIDCMiddleware)(w.app.router, w.oidc.settings), "not OIDCSettings"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=lambda c: c), "annotate what resolve_"),
     (lambda _: unchecked(OIDC)(settings(), resolve_identity=needing), r"has Depends\(\.\.\.\): "),

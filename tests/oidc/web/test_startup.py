@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from mcp.server.mcpserver import MCPServer
@@ -89,23 +89,6 @@ async def test_what_the_guard_of_the_application_does_not_reach_is_named(
         "The guard in `dependencies` of the application does not apply to /openapi.json, /docs, "
         "/docs/oauth2-redirect, /redoc, /early, /may-ask, /admin/open, /files, /asgi, /."
     )
-
-
-async def test_what_the_guard_of_a_router_does_not_reach_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world, router, sound = make_world(), APIRouter(), APIRouter()
-    for each, path in (router, "/early"), (sound, "/guarded"):
-        each.get(path)(lambda: None)
-    router.dependencies.append(guard := Depends(world.oidc.require_auth))
-    router.get("/late")(lambda: None)
-    router.add_route("/plain", no_answer)
-    sound.dependencies.append(guard)
-    world.app.include_router(router, prefix="/files")
-    world.app.include_router(sound, dependencies=[guard])
-    await start(world.app)
-    (message,) = caplog.messages
-    assert "of a router does not apply to /files/early, /files/plain.\nThese answer" in message
 
 
 async def no_answer(request: Request) -> Response:
@@ -237,6 +220,22 @@ def no_check(context: PersistContext[Any]) -> None: ...
 
 def company(context: IdentityContext) -> str:
     return str(context.id_token_claims["hd"])
+
+
+def groups(context: IdentityContext) -> str:
+    return str((context.user_info or {}).get("groups"))
+
+
+@pytest.mark.parametrize(
+    ("resolve", "fetches", "is_told"),
+    [(groups, False, True), (groups, True, False), (company, False, False), (None, False, False)],
+)
+async def test_user_info_that_is_not_fetched(
+    resolve: Any, fetches: bool, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"fetch_userinfo": fetches}
+    await start(make_world(settings=settings, resolve_identity=resolve).app)
+    assert len(caplog.messages) == is_told == caplog.text.count("the context.user_info of resolve")
 
 
 @pytest.mark.parametrize("acr", [(), ("mfa",)])
