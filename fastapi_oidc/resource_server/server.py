@@ -13,14 +13,20 @@ from urllib.parse import unquote
 
 from fastapi_oidc.clock import Clock, Instant, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, misconfigured
+from fastapi_oidc.errors import (
+    Code,
+    ProtocolViolation,
+    ProviderError,
+    misconfigured,
+    refused_signature,
+)
 from fastapi_oidc.protocol import access_token
 from fastapi_oidc.protocol.access_token import AccessClaims, ExpectedAccessToken, StepUp
 from fastapi_oidc.protocol.dpop import PROOF_WINDOW, Proof, Scheme, accept_proof
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS, encode_base64url
 from fastapi_oidc.protocol.jose.keys import Unverified
 from fastapi_oidc.provider.provider import Provider
-from fastapi_oidc.session.model import Identity, NeverADependency, OIDCSession
+from fastapi_oidc.session.model import Identity, NeverFromARequest, OIDCSession
 from fastapi_oidc.session.store import Cell, Store, ask_store
 
 
@@ -61,7 +67,7 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessToken(AccessClaims, NeverADependency):
+class AccessToken(AccessClaims, NeverFromARequest):
     """An access token that was accepted. Only `ResourceServer` makes instances.
 
     `sub` is the user or, when a client acts for itself, usually the client. `expires_at` is in
@@ -84,8 +90,13 @@ class AccessToken(AccessClaims, NeverADependency):
         return value if isinstance(value, str) else None
 
 
+AccessToken.__signature__ = refused_signature(  # type: ignore[attr-defined]
+    "write as a parameter token: Annotated[AccessToken, Depends(api.require(...))]"
+)
+
+
 @dataclass(frozen=True)
-class Caller(NeverADependency, Generic[Identity]):
+class Caller(Generic[Identity]):
     """The caller of an endpoint: exactly one of `session` and `access_token` is set."""
 
     identity: Identity

@@ -6,9 +6,7 @@ can serialize them: an endpoint that returns a session by mistake fails and send
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -34,30 +32,15 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from fastapi_oidc.errors import misconfigured, refused_signature
+from fastapi_oidc.errors import misconfigured
 from fastapi_oidc.protocol.downstream import NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
-
-_reading_back: ContextVar[bool] = ContextVar("fastapi_oidc_reading_back", default=False)
-
-
-@contextmanager
-def reading_back() -> Iterator[None]:
-    """Within the block, pydantic can build validators of sessions and tokens, for sealed data."""
-    token = _reading_back.set(True)
-    try:
-        yield
-    finally:
-        _reading_back.reset(token)
-
 
 _REFUSED: Final = (
     "{} cannot be read from a request or returned as a response. Write as a parameter "
     "session: Annotated[OIDCSession[User], Depends(oidc.require_auth)] or "
     "locals: Annotated[OIDCLocals, Depends(oidc.locals)], and return PublicSession.of(session)"
 )
-REFUSED_SIGNATURE: Final = refused_signature(_REFUSED.format("sessions, tokens and locals"))
-"""The signature for `Annotated[Tokens, Depends()]`."""
 
 
 class NeverFromARequest:
@@ -65,33 +48,18 @@ class NeverFromARequest:
 
     FastAPI reads the parameters of an endpoint from the request if pydantic can validate their
     types: with a forgotten `Depends(...)` a client could send any session. So pydantic refuses
-    these types, except for sealed data, and an endpoint with such a parameter raises
-    ConfigurationError (configuration.invalid) when its route is defined.
+    these types, and an endpoint with such a parameter raises ConfigurationError
+    (configuration.invalid) when its route is defined.
     """
 
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler, /
     ) -> CoreSchema:
-        """Raises ConfigurationError, except for the codec and while the class is created."""
-        if not (_reading_back.get() or _is_being_made(cls)):
+        """Raises ConfigurationError, except while the class or that of its session is created."""
+        if not (_is_being_made(cls) or handler.field_name == "tokens"):
             raise misconfigured(_REFUSED.format(cls.__name__))
-        with reading_back():
-            return handler(source)
-
-
-class NeverADependency(NeverFromARequest):
-    """Base class of such types that pydantic does not make. FastAPI reads a class's signature."""
-
-    def __class_getitem__(cls, types: Any) -> Any:
-        """The alias, such as `OIDCLocals[User, Data]`, which is no dependency either."""
-        alias: Any = super().__class_getitem__(types)  # type: ignore[misc]
-        alias.__signature__ = REFUSED_SIGNATURE
-        return alias
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.__signature__ = REFUSED_SIGNATURE  # type: ignore[attr-defined]
+        return handler(source)
 
 
 def _is_being_made(cls: type) -> bool:
@@ -114,10 +82,7 @@ class Claims(dict[str, Any]):
 
         def __setitem__(self, *_: object, **__: object) -> NoReturn:
             """Raises TypeError."""
-            raise TypeError(
-                "a session has no place for data of the application: its claims are those of the "
-                "ID token. Store data in a database, by session.issuer and session.sub"
-            )
+            raise TypeError("a session has no place for data of the application: use a database")
 
         __delitem__ = __ior__ = __setitem__
         update = setdefault = pop = popitem = clear = __setitem__
@@ -135,15 +100,6 @@ Identity = TypeVar("Identity")
 EndReason: TypeAlias = Literal["expired", "revoked", "signed_out", "ended_by_provider"]
 """Why a session has ended: by its time, the application, its user or the provider."""
 
-_ELSEWHERE: Final = {
-    "identity": ("user", "user_info", "userinfo", "principal"),
-    "identity.*": ("email", "name", "roles", "groups", "username", "preferred_username"),
-    "tokens.*": ("access_token", "id_token", "refresh_token", "scope"),
-    "tokens": ("token",),
-    "sub": ("user_id", "subject"),
-}
-"""Where a session has what other libraries have on theirs; `*` is the name itself."""
-
 SEALING: Final = object()
 """The serialization context in which the tokens of a session are written."""
 
@@ -156,13 +112,10 @@ class Frozen(BaseModel):
     if not TYPE_CHECKING:  # type checkers know that the fields are frozen
 
         def __setattr__(self, name: str, value: object) -> None:
-            if not name.startswith("_"):
+            if not name.startswith("_"):  # pydantic's error would quote the value
                 explanation = f"{type(self).__name__} cannot be changed: model_copy makes another"
                 raise TypeError(explanation)
             super().__setattr__(name, value)
-
-        def __getitem__(self, name: object) -> NoReturn:
-            raise TypeError(f"{type(self).__name__} is no mapping: read its attributes, .{name}")
 
 
 class Tokens(NotText, NeverFromARequest, Frozen):
@@ -200,9 +153,6 @@ class Tokens(NotText, NeverFromARequest, Frozen):
         if info.context is not SEALING:
             raise TypeError("tokens never leave a session: send PublicSession.of(session) instead")
         return _without_nulls(handler(self))
-
-
-Tokens.__signature__ = REFUSED_SIGNATURE
 
 
 class SteppedUp(Frozen):
@@ -255,16 +205,6 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     last_seen_at: int | None = None
     expires_at: int
     absolute_end: int | None = None
-
-    if not TYPE_CHECKING:  # type checkers know the members
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Say where the session has what `name` means elsewhere."""
-            place = next((place for place, names in _ELSEWHERE.items() if name in names), None)
-            hint = "" if place is None else f"; it is session.{place}".replace("*", name)
-            if name in ("token", "access_token"):
-                hint += ", and oidc.auth(session) sends one that has not expired"
-            raise AttributeError(f"a session has no {name!r}{hint}", name=name, obj=self)
 
     @property
     def last_end(self) -> int:
@@ -362,32 +302,10 @@ class StandardIdentity(Frozen):
     preferred_username: str | None = None
     picture: str | None = None
 
-    if not TYPE_CHECKING:  # type checkers know the members
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Say how the identity gets what it lacks."""
-            remedy = "resolve_identity returns a type of your own"
-            if name in OIDCSession.model_fields:
-                remedy = "the session has it, and this is session.identity"
-            text = f"StandardIdentity has no {name!r}: {remedy}"
-            raise AttributeError(text, name=name, obj=self)
-
     @classmethod
     def from_claims(cls, sub: str, *sources: Mapping[str, object]) -> Self:
         """Each claim from the last source that has it. A claim of a wrong type counts as absent."""
         found = {name: value for source in sources for name, value in source.items()}
-        claims: dict[str, Any] = {
-            name: found[name]
-            for name, kind in _KINDS_OF_CLAIMS.items()
-            if isinstance(found.get(name), kind)
-        }
-        return cls(sub=sub, **claims)
-
-
-_KINDS_OF_CLAIMS: Final = {
-    "name": str,
-    "email": str,
-    "email_verified": bool,
-    "preferred_username": str,
-    "picture": str,
-}
+        kinds = {name: bool if name == "email_verified" else str for name in cls.model_fields}
+        claims = {name: found[name] for name in kinds if isinstance(found.get(name), kinds[name])}
+        return cls.model_validate(claims | {"sub": sub})

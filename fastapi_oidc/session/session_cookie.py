@@ -6,18 +6,18 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic.errors import PydanticUserError
 
-from fastapi_oidc.clock import STOPWATCH, TTLCache
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.session.cookies import CookieNames, Sealer, sealed_length
-from fastapi_oidc.session.model import SEALING, AnySession, OIDCSession, reading_back
+from fastapi_oidc.session.model import SEALING, AnySession, OIDCSession
 from fastapi_oidc.session.revocations import keys_of
 
 _JWT_BEGINS, _JWT_ENDS = b"\x01", b"\x00"
@@ -34,13 +34,12 @@ class SessionCodec:
     def __init__(self, identity_type: type[Any]) -> None:
         self.identity_type = identity_type
         try:
-            with reading_back():
-                adapter = TypeAdapter(OIDCSession[identity_type])  # type: ignore[valid-type]
+            kind = OIDCSession[identity_type]  # type: ignore[valid-type]
+            self._read: Callable[[bytes], AnySession] = kind.__pydantic_validator__.validate_json
         except PydanticUserError as error:
             raise misconfigured(
                 f"pydantic cannot read an identity of {identity_type!r}: {error.message}"
             ) from None
-        self._read: Callable[[bytes], AnySession] = adapter.validator.validate_json
 
     def encode(self, session: AnySession) -> bytes:
         """The session with its tokens, as JSON that `decode` can read.
@@ -48,35 +47,23 @@ class SessionCodec:
         Raises ConfigurationError (configuration.invalid) when the identity would be read as
         something else: it has another type, a secret or an excluded field.
         """
-        where = ""
         with suppress(ValueError, SessionError):
             encoded = session.model_dump_json(context=SEALING).encode()
-            if (found := self.decode(encoded).identity) == session.identity:
+            if self.decode(encoded).identity == session.identity:
                 return encoded
-            where = ", ".join(_changed(session.identity, found))
         raise misconfigured(
             f"the session cannot be stored: its identity, a {type(session.identity).__name__}, "
-            f"would be read back as something else (identity_type is {self.identity_type!r})"
-            + (
-                f". These fields would change: {where}. JSON must keep their values"
-                if where
-                else ""
-            )
+            f"would be read back from JSON as something else (identity_type is "
+            f"{self.identity_type!r})"
         )
 
     def decode(self, encoded: bytes) -> AnySession:
         """The session that `encode` wrote; raises SessionError (session.malformed)."""
         try:
             return self._read(encoded)
-        except ValidationError as error:
-            raise _malformed(error) from None
-
-
-def _changed(identity: Any, found: Any) -> Iterator[str]:
-    """The names of the fields that differ."""
-    for name in getattr(type(identity), "model_fields", ()):
-        if not hasattr(found, name) or getattr(found, name) != getattr(identity, name):
-            yield name
+        except ValidationError:  # which may quote it
+            explanation = "another release, or one with another identity_type, wrote the session"
+            raise SessionError(Code.SESSION_MALFORMED, explanation) from None
 
 
 def unpack_jwts(encoded: bytes) -> bytes:
@@ -102,28 +89,13 @@ def _unpacked(found: re.Match[bytes]) -> bytes:
     return part if _JWT_ENDS in content else _JWT_BEGINS + content + _JWT_ENDS
 
 
-def _malformed(error: ValidationError) -> SessionError:
-    """The error with the place and kind of the first fault, without the value there."""
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"]) or "the whole"
-    return SessionError(Code.SESSION_MALFORMED, f"{place}: {fault['type']}")
-
-
 DEFAULT_MAX_COOKIE_SIZE: Final = 3800
 MAXIMUM_PLAINTEXT_BYTES: Final = 65_536
 SECRET_BYTES: Final = 32
 
-CACHED_SECONDS: Final = 60
-"""Seconds for which the content of a cookie is cached."""
-
 CACHED_COOKIES: Final = 1000
-"""Maximum number of cookies whose content is cached; the oldest ones are evicted."""
+"""Maximum number of cookies whose content is cached; the one unused for longest is evicted."""
 
-LARGEST_CACHED: Final = 8 * 1024
-"""Maximum size, in bytes, of a content that is cached."""
-
-# The first byte of a deflated session; one that is not deflated begins like JSON.
-_DEFLATED, _DEFLATED_UNPACKED = b"d", b"j"
 _RAW_DEFLATE: Final = -zlib.MAX_WBITS
 _TOO_LARGE: Final = (
     "the session cookie needs {size} bytes and may have {limit}; its parts: {parts}. Use "
@@ -181,22 +153,20 @@ class SessionCookie:
     ) -> None:
         self._codec, self._sealer, self._name = codec, sealer, names.session
         self._limit = max_cookie_size
-        # Nobody's clock sets this one back.
-        self._plaintexts: TTLCache[str, bytes]
-        self._plaintexts = TTLCache(STOPWATCH, max_entries=CACHED_COOKIES)
+        # A page makes its requests with one cookie. What a session may do is checked each time.
+        self._content_of = lru_cache(CACHED_COOKIES)(self._opened)
 
     def seal(self, session: AnySession, content: bytes, epoch: int, secret: bytes) -> str:
         """The value for `session`, which `content` encodes; raises CookieTooLarge."""
-        size = 0
-        for plaintext in _forms(content):
-            size = len(self._name) + sealed_length(len(plaintext))
-            if size <= self._limit and len(content) <= MAXIMUM_PLAINTEXT_BYTES:
-                return self._sealer.seal(plaintext, name=self._name)
-        raise CookieTooLarge(size, self._limit, _parts(content))
+        plaintext = zlib.compress(unpack_jwts(content), level=9, wbits=_RAW_DEFLATE)
+        size = len(self._name) + sealed_length(len(plaintext))
+        if size > self._limit or len(content) > MAXIMUM_PLAINTEXT_BYTES:
+            raise CookieTooLarge(size, self._limit, _parts(content))
+        return self._sealer.seal(plaintext, name=self._name)
 
     def open(self, value: str) -> Copy:
         """The content; raises SessionError (session.seal_broken, session.malformed)."""
-        session = self._codec.decode(self._plaintext_of(value))
+        session = self._codec.decode(self._content_of(value))
         return Copy(session.id, keys_of(session), session.generation, session.last_end, session)
 
     def leads_to(self, copy: Copy, session: AnySession, epoch: int) -> bool:
@@ -209,23 +179,8 @@ class SessionCookie:
             session.last_seen_at or 0,
         )
 
-    def _plaintext_of(self, value: str) -> bytes:
-        """The encoded session, which is cached: a page makes its requests with one cookie.
-
-        It depends on the value and the key alone. What a session may do is checked each time.
-        """
-        known = self._plaintexts.get(value)
-        if known is not None:
-            return known
-        plaintext = self._sealer.open(value, name=self._name)
-        if plaintext.startswith(_DEFLATED):
-            plaintext = _inflated(plaintext[len(_DEFLATED) :])
-        elif plaintext.startswith(_DEFLATED_UNPACKED):
-            plaintext = pack_jwts(_inflated(plaintext[len(_DEFLATED_UNPACKED) :]))
-        if len(plaintext) <= LARGEST_CACHED:
-            expires_at = STOPWATCH.now() + CACHED_SECONDS
-            self._plaintexts.set(value, plaintext, expires_at=expires_at)
-        return plaintext
+    def _opened(self, value: str) -> bytes:
+        return pack_jwts(_inflated(self._sealer.open(value, name=self._name)))
 
 
 class ReferenceCookie:
@@ -264,17 +219,6 @@ CookieForm: TypeAlias = SessionCookie | ReferenceCookie
 def digest_of(secret: bytes) -> str:
     """The digest of a cookie's secret, as the row has it."""
     return hashlib.sha256(secret).hexdigest()
-
-
-def _forms(encoded: bytes) -> Iterator[bytes]:
-    """The encodings of the session: the fastest to read first, the shortest last."""
-    yield encoded
-    yield _DEFLATED + _deflated(encoded)
-    yield _DEFLATED_UNPACKED + _deflated(unpack_jwts(encoded))
-
-
-def _deflated(content: bytes) -> bytes:
-    return zlib.compress(content, level=9, wbits=_RAW_DEFLATE)
 
 
 def _inflated(content: bytes) -> bytes:

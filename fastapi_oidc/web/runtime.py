@@ -27,7 +27,6 @@ from fastapi_oidc.session.model import (
     AnySession,
     EndReason,
     Identity,
-    NeverADependency,
     OIDCSession,
     PublicSession,
 )
@@ -186,7 +185,7 @@ class Registrations(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OIDCLocals(NeverADependency, Generic[Identity, RequestData]):
+class OIDCLocals(Generic[Identity, RequestData]):
     """The user of a request. Without a signed-in user, `session`, `identity` and `data` are None.
 
     `data` is the result of `load_request_data` for this request; it is never stored. `ended` says

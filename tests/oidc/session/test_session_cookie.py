@@ -1,27 +1,21 @@
 """Sessions as texts and cookies: what comes back, what is too large, and what is refused."""
 
-import json
 import os
 import secrets
 import zlib
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field, JsonValue, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict
 
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.protocol.encoding import encode_base64url
-from fastapi_oidc.session import session_cookie
 from fastapi_oidc.session.cookies import CookieNames, KeyRing, Sealer
 from fastapi_oidc.session.model import OIDCSession, PublicSession, StandardIdentity, Tokens
 from fastapi_oidc.session.revocations import keys_of
 from fastapi_oidc.session.session_cookie import (
-    CACHED_COOKIES,
-    CACHED_SECONDS,
     DEFAULT_MAX_COOKIE_SIZE,
-    LARGEST_CACHED,
     MAXIMUM_PLAINTEXT_BYTES,
     CookieTooLarge,
     ReferenceCookie,
@@ -29,7 +23,6 @@ from fastapi_oidc.session.session_cookie import (
     SessionCookie,
     digest_of,
 )
-from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import ALICE, SECRET, User, a_session, a_transaction
 from tests.oidc.session.keycloak import keycloak_session
 
@@ -89,59 +82,46 @@ class Admin(UserModel):
 
 
 @pytest.mark.parametrize(
-    ("identity_type", "identity", "told"),
+    ("identity_type", "identity"),
     [
-        (Secretive, Secretive(sub="alice", key=SecretStr("alice-key")), " would change: key. "),
-        (Forgetful, Forgetful(sub="alice", role="admin"), " would change: role. "),
-        (UserModel, Admin(sub="alice", roles=[]), " would change: level. "),
-        *((User, each, "type") for each in ("alice", {"sub": "alice"}, object(), "\ud800")),
-        (dict, {1: "alice"}, "identity_type"),
-        (dict, {"roles": ("alice",)}, "identity_type"),
+        (Secretive, Secretive(sub="alice", key=SecretStr("alice-key"))),
+        (Forgetful, Forgetful(sub="alice", role="admin")),
+        (UserModel, Admin(sub="alice", roles=[])),
+        *((User, each) for each in ("alice", {"sub": "alice"}, object(), "\ud800")),
+        *((dict, each) for each in ({1: "alice"}, {"roles": ("alice",)})),
     ],
 )
 def test_an_identity_that_would_come_back_as_something_else_is_refused(
-    identity_type: type[User], identity: object, told: str
+    identity_type: type[User], identity: object
 ) -> None:
     session = a_session().model_copy(update={"identity": identity})
-    with pytest.raises(ConfigurationError, match="read back as something else") as caught:
+    with pytest.raises(ConfigurationError, match="read back from JSON as something") as caught:
         SessionCodec(identity_type).encode(session)
-    assert told in str(caught.value)
     assert "alice" not in str(caught.value)
 
 
+SESSION_JSON = SessionCodec(User).encode(a_session())
+
+
 @pytest.mark.parametrize(
-    ("path", "value", "place"),
+    "encoded",
     [
-        (("sub",), None, "sub"),
-        (("expires_at",), "soon-secret", "expires_at"),
-        (("claims",), [], "claims"),
-        (("tokens", "access_token"), ["secret"], "tokens.access_token"),
-        (("identity",), {"sub": "secret"}, "identity.name"),
+        *(b"secret", b"[]", b"{}"),
+        SESSION_JSON.replace(b'"sub":"alice"', b'"sub":["secret"]'),
+        SESSION_JSON.replace(b'"access"', b'["secret"]'),
+        SESSION_JSON.replace(b'"name":"Alice"', b'"name":["secret"]'),
     ],
 )
-def test_a_malformed_session_is_named_without_its_content(
-    path: tuple[str, ...], value: JsonValue, place: str
-) -> None:
-    members = json.loads(SessionCodec(User).encode(a_session()))
-    parent = members[path[0]] if len(path) == 2 else members
-    parent[path[-1]] = value
-    with pytest.raises(SessionError, match=place) as caught:
-        SessionCodec(User).decode(json.dumps(members).encode())
+def test_a_malformed_session_is_refused_without_its_content(encoded: bytes) -> None:
+    with pytest.raises(SessionError, match="another release, or one with another") as caught:
+        SessionCodec(User).decode(encoded)
     assert caught.value.code is Code.SESSION_MALFORMED
     assert "secret" not in str(caught.value)
-    assert caught.value.__context__ is None or caught.value.__suppress_context__
-
-
-def test_what_is_no_session_at_all_is_malformed_as_a_whole() -> None:
-    for encoded in (b"secret", b"[]"):
-        with pytest.raises(SessionError, match=": the whole: ") as caught:
-            SessionCodec(User).decode(encoded)
-        assert caught.value.code is Code.SESSION_MALFORMED
+    assert caught.value.__suppress_context__
 
 
 def test_a_session_of_a_later_version_can_still_be_read() -> None:
-    members = json.loads(SessionCodec(User).encode(a_session()))
-    later = json.dumps(members | {"added_later": 1}).encode()
+    later = SESSION_JSON.replace(b"{", b'{"added_later":1,', 1)
     assert SessionCodec(User).decode(later) == a_session()
 
 
@@ -190,73 +170,43 @@ def test_each_reader_of_a_cookie_has_claims_and_an_identity_of_its_own() -> None
         groups[0]["names"].append("admin")
 
 
-def test_the_content_of_a_cookie_is_cached_for_a_minute_which_no_clock_set_back_prolongs(
-    moving: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_content_of_a_cookie_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     opened, open_sealed = list[str](), Sealer.open
 
     def counted(sealer: Sealer, sealed: str, *, name: str) -> bytes:
         opened.append(sealed)
         return open_sealed(sealer, sealed, name=name)
 
-    monkeypatch.setattr(session_cookie, "STOPWATCH", moving.clock)
     monkeypatch.setattr(Sealer, "open", counted)
-    cookie, other = Cookie(), a_session(id="another")
-    small, large = cookie.sealed(a_session()), cookie.sealed(a_session_with("x" * LARGEST_CACHED))
-    for value in (small, large, small, large):
+    cookie, value = Cookie(), Cookie().sealed(a_session())
+    for _ in range(2):
         cookie.open(value)
-    assert (opened.count(small), opened.count(large)) == (1, 2)
-    moving.second += CACHED_SECONDS
-    cookie.open(small)
-    assert opened.count(small) == 2
-    for _ in range(CACHED_COOKIES):
-        cookie.open(cookie.sealed(other))
-    cookie.open(small)
-    assert opened.count(small) == 3
-
-
-def an_id_token_and_its_claims(length: int) -> OIDCSession[User]:
-    claims: dict[str, JsonValue] = {"sub": "alice", "text": secrets.token_hex(length // 2)}
-    payload = encode_base64url(json.dumps(claims).encode())
-    tokens = Tokens(id_token=f"e30.{payload}.c2ln", access_token="a")
-    return a_session(claims=claims, tokens=tokens)
-
-
-@pytest.mark.parametrize(
-    ("session", "beginning"),
-    [(a_session(), b"{"), (an_id_token_and_its_claims(1400), b"d"), (keycloak_session(), b"j")],
-    ids=["whole", "deflated", "tokens unpacked"],
-)
-def test_a_session_is_shortened_as_it_must_be(session: OIDCSession[Any], beginning: bytes) -> None:
-    cookie = Cookie(type(session.identity))
-    value = cookie.sealed(session)
-    plaintext = SEALER.open(value, name=NAMES.session)
-    assert plaintext.startswith(beginning)
-    assert (plaintext == cookie.codec.encode(session)) is (beginning == b"{")
-    assert cookie.open(value).session == session
+    assert opened == [value]
 
 
 def test_the_largest_keycloak_session_of_the_field_fits_with_room_to_spare() -> None:
     session = keycloak_session()
     encoded = SessionCodec(User).encode(session)
-    assert len(NAMES.session) + len(sealed(b"d" + deflated(encoded))) > 4096
+    assert len(NAMES.session) + len(sealed(deflated(encoded))) > 4096
     value = Cookie().sealed(session)
     assert len(NAMES.session) + len(value) < 2600
+    assert Cookie().open(value).session == session
 
 
 def test_a_session_that_does_not_fit_says_why_and_what_to_do() -> None:
-    largest_first = r"parts: tokens\.access_token 8002, claims \d\d, "
     token = secrets.token_hex(4000)
-    with pytest.raises(CookieTooLarge, match=largest_first) as caught:
+    with pytest.raises(CookieTooLarge) as caught:
         Cookie().sealed(a_session_with(token))
     error = caught.value
     assert token[:16] not in str(error) + repr(error.parts)
     assert error.code is Code.SESSION_COOKIE_TOO_LARGE
     assert (error.limit, error.parts["tokens.access_token"]) == (3800, 8002)
     assert error.size > error.limit
-    for way_out in ("session_store", "before_session_persist", "max_cookie_size"):
-        assert way_out in str(error)
-    assert f"needs {error.size} bytes and may have 3800" in str(error)
+    for part in (
+        f"needs {error.size} bytes and may have 3800; its parts: tokens.access_token 8002, claims ",
+        *("session_store", "before_session_persist", "max_cookie_size"),
+    ):
+        assert part in str(error)
 
 
 @pytest.mark.parametrize("length", [200, 3000])
@@ -287,17 +237,17 @@ def test_a_deflate_stream_that_grows_beyond_the_bound_is_refused() -> None:
     malformed = Code.SESSION_MALFORMED
     overhead = len(SessionCodec(User).encode(a_session_with("")))
     larger = a_session_with("x" * (MAXIMUM_PLAINTEXT_BYTES - overhead + 1))
-    assert refused(sealed(b"d" + deflated(SessionCodec(User).encode(larger)))) is malformed
-    assert refused(sealed(b"d" + deflated(bytes(20_000_000)))) is malformed
+    assert refused(sealed(deflated(SessionCodec(User).encode(larger)))) is malformed
+    assert refused(sealed(deflated(bytes(20_000_000)))) is malformed
 
 
-STREAM = b"d" + deflated(SessionCodec(User).encode(a_session()) + b" " * 1000)
+STREAM = deflated(SESSION_JSON + b" " * 1000)
 
 
 @pytest.mark.parametrize(
     "plaintext",
     [
-        *(b"", b"d", b"x{}", b"{}", b"dnot deflate", b"j", b"jnot deflate"),
+        *(b"", b"{}", b"not deflate", deflated(b""), deflated(b"{}")),
         *(STREAM[:-1], STREAM[:-2], STREAM[:-20], STREAM + b"rest"),
     ],
 )
@@ -346,31 +296,10 @@ TOKENS = Tokens(
 )
 
 
-def test_a_session_cannot_be_changed() -> None:
-    with pytest.raises(TypeError, match="OIDCSession cannot be changed: model_copy"):
-        a_session().sub = "mallory"  # type: ignore[misc]  # the point of the test
-
-
-def test_the_error_of_a_changed_token_does_not_quote_it() -> None:
-    with pytest.raises(TypeError) as caught:
-        TOKENS.access_token = "secret-1"  # type: ignore[misc]
+def test_a_session_cannot_be_changed_and_the_error_does_not_quote_the_value() -> None:
+    with pytest.raises(TypeError, match="Tokens cannot be changed: model_copy") as caught:
+        TOKENS.access_token = "secret-1"  # type: ignore[misc]  # the point of the test
     assert "secret-1" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        ("user", "session.identity"),
-        ("email", "session.identity.email"),
-        ("access_token", "session.tokens.access_token, and oidc.auth.session. sends one that .*"),
-        ("user_id", "session.sub"),
-    ],
-)
-def test_a_member_of_another_library_leads_to_ours(name: str, place: str) -> None:
-    with pytest.raises(AttributeError, match=rf"a session has no '{name}'; it is {place}$"):
-        getattr(a_session(), name)
-    with pytest.raises(AttributeError, match=r"a session has no 'colour'$"):
-        getattr(a_session(), "colour")  # noqa: B009
 
 
 def test_no_secret_is_in_repr() -> None:
@@ -434,12 +363,13 @@ def test_each_profile_claim_has_its_place_and_the_last_source_wins() -> None:
     assert identity.model_dump() == {"sub": "alice", **profile}
 
 
-@pytest.mark.parametrize("name", ["name", "email", "preferred_username", "picture"])
-def test_a_claim_of_another_type_counts_as_absent(name: str) -> None:
-    identity = StandardIdentity.from_claims("alice", {name: ["x"]})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, ["x"]) for name in ("name", "email", "preferred_username", "picture")),
+        ("email_verified", "true"),
+    ],
+)
+def test_a_claim_of_another_type_counts_as_absent(name: str, value: object) -> None:
+    identity = StandardIdentity.from_claims("alice", {name: value})
     assert identity == StandardIdentity(sub="alice")
-
-
-def test_email_verified_must_be_a_boolean() -> None:
-    assert StandardIdentity.from_claims("alice", {"email_verified": "true"}).email_verified is None
-    assert StandardIdentity.from_claims("alice", {"email_verified": True}).email_verified is True
