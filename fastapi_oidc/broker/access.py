@@ -13,7 +13,6 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import Event, EventName
-from fastapi_oidc.flows.relying_party import absolute_end_of
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
 from fastapi_oidc.oidc import OIDC
 from fastapi_oidc.session.cells import Seen
@@ -254,7 +253,7 @@ class Accesses:
         """
         if not isinstance(found, Live) or not (party := self.party.serving(found.session)):
             raise Refused(Code.BROKER_SIGNED_OUT, "the session that gave the access has ended")
-        ends = absolute_end_of(found.session, party.settings)
+        ends = party.absolute_end_of(found.session)
         if self._clock.now() >= ends:
             raise Refused(Code.BROKER_EXPIRED, "the session that gave the access has expired")
         return found, ends

@@ -253,7 +253,7 @@ class GuestApp:
         # must not fail: only the session is judged here.
         holder = Detached(party, self._access.copy_of_session(), may_be_idle=True)
         acting = Actor(self._access.id, partial(actor, self._access)) if actor else None
-        token = await self._accesses.grants.token(live.id, holder, target, needed, acting)
+        token = await self._accesses.grants.token(live.session.id, holder, target, needed, acting)
         await self._judge()  # the provider may have been asked, and that takes its time
         api.token = token
         return token

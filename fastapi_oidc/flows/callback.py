@@ -18,10 +18,9 @@ from fastapi_oidc.flows.resume import current, unless_ended
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live
 from fastapi_oidc.protocol.authorization import AuthorizationCode, Parameters, response_state
 from fastapi_oidc.protocol.urls import same_origin_path
-from fastapi_oidc.session.cells import Seen, Turn
+from fastapi_oidc.session import cells, rows
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import Identity, LoginTransaction, OIDCSession
-from fastapi_oidc.session.rows import Row
 from fastapi_oidc.settings import OIDCSettings
 
 LOGIN_SECONDS: Final = 60
@@ -194,8 +193,8 @@ async def _sign_in_once(login: Login) -> SignedIn[Any]:
     default = party.settings.default_return_path
     return_to = same_origin_path(login.transaction.return_to, default=default)
     key = f"login:{_name(login.transaction)}"
-    base = Row(expires_at=party.clock.now() + PENDING_SECONDS)
-    turn = Turn(party.sessions.cells, key, base, Seen(), margin=LOGIN_SECONDS)
+    base = rows.Row(expires_at=party.clock.now() + PENDING_SECONDS)
+    turn = cells.Turn(party.sessions.cells, key, base, cells.Seen(), margin=LOGIN_SECONDS)
     while not turn.owns(row := await _taken(turn)):
         if row.ended:
             raise ProtocolViolation(
@@ -217,12 +216,12 @@ async def _sign_in_once(login: Login) -> SignedIn[Any]:
         await turn.last(partial(turn.end, "expired"))
         raise
     cookie = party.sessions.cookie_of(live)
-    result = Row(content=cookie.encode(), expires_at=base.expires_at)
+    result = rows.Row(content=cookie.encode(), expires_at=base.expires_at)
     await turn.last(partial(turn.finish, result))
     return SignedIn(live.session, return_to, silent, live=live)
 
 
-async def _taken(turn: Turn) -> Row:
+async def _taken(turn: cells.Turn) -> rows.Row:
     """The row after `turn` asked for it; raises CodeNotSent while the store is unavailable."""
     try:
         return await turn.take()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
@@ -19,22 +18,18 @@ from fastapi_oidc.session.rows import Row, row_key
 MOST_ANNOUNCED: Final = 20_000
 """Maximum number of ended sessions whose end one process announces only once."""
 
-IfLate: TypeAlias = Callable[[Row], Awaitable[None]]
-
 
 @dataclass(slots=True)
 class Ending:
     """The end of a session, to be written. `expires_at` is the session's absolute end.
 
-    `before` is the row that has ended, as far as it is known when the end was `tried`. If the store
-    had not taken the end then, `if_late` gets the row that is known later.
+    `before` is the row that has ended, as far as it is known when the end was `tried`.
     """
 
     id: str
     reason: EndReason
     expires_at: int
     keeps_grant: bool = False
-    if_late: IfLate | None = None
     before: Row = field(default_factory=Row)
     tried: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -92,12 +87,10 @@ class Endings:
 
         try:
             move = partial(cells.move, row_key(id), ending.end)
-            seen = await cells.insist(move, None, ends, announce_failure)
+            await cells.insist(move, None, ends, announce_failure)
         except asyncio.CancelledError:
             announcer.announce(EventName.SESSION_REMOVAL_GIVEN_UP, session_id=id)
             raise
         self.here.pop(id, None)
-        if ending.tried.is_set() and seen is not None:
+        if ending.tried.is_set():
             announcer.announce(EventName.SESSION_REMOVED, session_id=id)
-            if ending.if_late is not None:
-                await ending.if_late(ending.before)

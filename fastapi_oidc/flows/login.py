@@ -13,12 +13,7 @@ from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.flows.resume import current
-from fastapi_oidc.protocol.authorization import (
-    authorization_parameters,
-    code_challenge,
-    with_openid,
-)
-from fastapi_oidc.protocol.urls import same_origin_path
+from fastapi_oidc.protocol import authorization, urls
 from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSession
 
 Prompt = Literal["none", "login", "consent", "select_account"]
@@ -91,6 +86,7 @@ def _transaction(
     party: RelyingParty, options: LoginOptions, redirect_uri: str, previous: PreviousSession | None
 ) -> LoginTransaction:
     default, origin = party.settings.default_return_path, party.settings.base_url
+    scope = party.settings.scope if options.scope is None else _words(options.scope)
     return LoginTransaction(
         state=secrets.token_urlsafe(32),
         nonce=secrets.token_urlsafe(32),
@@ -98,11 +94,11 @@ def _transaction(
         issuer=party.settings.issuer,
         client_id=party.settings.client_id,
         redirect_uri=redirect_uri,
-        return_to=same_origin_path(options.return_to, default=default, origin=origin),
+        return_to=urls.same_origin_path(options.return_to, default=default, origin=origin),
         created_at=party.clock.now(),
         max_age=_max_age(party, options),
         acr_values=_words(options.acr_values),
-        scope=with_openid(party.settings.scope if options.scope is None else _words(options.scope)),
+        scope=authorization.with_openid(scope),
         steps_up=options.steps_up,
         silent=options.silent,
         previous=previous,
@@ -133,14 +129,14 @@ async def _location(
     # A cross-site POST into the hidden iframe would arrive without the session cookie. The default
     # of the response type is not sent (Core 3.1.2.1).
     is_posted = settings.response_mode == "form_post" and not options.silent
-    parameters = authorization_parameters(
+    parameters = authorization.authorization_parameters(
         {**settings.extra_params, **options.extra_params},
         client_id=settings.client_id,
         redirect_uri=transaction.redirect_uri,
         scope=transaction.scope,
         state=transaction.state,
         nonce=transaction.nonce,
-        code_challenge=code_challenge(transaction.code_verifier),
+        code_challenge=authorization.code_challenge(transaction.code_verifier),
         response_mode="form_post" if is_posted else None,
         prompt="none" if options.silent else options.prompt,
         login_hint=options.login_hint,

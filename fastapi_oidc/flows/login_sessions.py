@@ -8,24 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows import resume, revocation, token_sessions
 from fastapi_oidc.flows.endings import Ending
 from fastapi_oidc.flows.refresh import replace_session
 from fastapi_oidc.flows.relying_party import RelyingParty
-from fastapi_oidc.flows.resume import current, live_after, unless_ended
-from fastapi_oidc.flows.revocation import discard_tokens, may_share_grant
 from fastapi_oidc.flows.sessions import ANY_EPOCH, Found, Live, Over, Prepared
-from fastapi_oidc.flows.token_sessions import (
-    LoginTokens,
-    apply_callbacks,
-    new_session,
-    with_callbacks,
-    with_new_login,
-    with_new_tokens,
-)
-from fastapi_oidc.protocol.authorization import AuthorizationCode
-from fastapi_oidc.protocol.dpop import DPoPKey
-from fastapi_oidc.protocol.id_token import IdToken, accept_id_token
-from fastapi_oidc.protocol.token import TokenResponse, authorization_code_grant
+from fastapi_oidc.flows.token_sessions import LoginTokens
+from fastapi_oidc.protocol import authorization, dpop, id_token, token
+from fastapi_oidc.session import revocations
 from fastapi_oidc.session.model import AnySession, LoginTransaction, SteppedUp
 from fastapi_oidc.session.session_cookie import Copy
 
@@ -43,7 +33,7 @@ class Login:
     """A callback with its pending login."""
 
     party: RelyingParty
-    code: AuthorizationCode = field(repr=False)
+    code: authorization.AuthorizationCode = field(repr=False)
     cookies: Mapping[str, str] = field(repr=False)
     transaction: LoginTransaction
 
@@ -61,10 +51,13 @@ class Login:
         received_at = party.clock.now()
         # The provider's keys are fetched now: its response may name a new key.
         bundle = LoginTokens(tokens, await self._accept_id_token(tokens), None, received_at, key)
-        new = new_session(party, bundle)
+        new = token_sessions.new_session(party, bundle)
         try:
             # Before everything that a revocation may be about, such as the user's roles.
-            stamps = await party.sessions.stamps(new)
+            found = await party.sessions.cells.read(revocations.keys_of(new))
+            stamps = revocations.stamps_in(new, found)
+            changes = {"prior_revocations": stamps, "stepped_up": self._requirements()}
+            new = new.model_copy(update=changes)
             if party.settings.fetch_userinfo:
                 user_info = await party.provider.userinfo(tokens.access_token, sub=new.sub, key=key)
                 bundle = replace(bundle, user_info=user_info)
@@ -73,7 +66,9 @@ class Login:
             copy = self._copy_before()
             before = None if copy is None else await party.sessions.judge(copy)
             continued = await self._step_up(before, bundle)
-            live = continued or await self._begin(new, bundle, stamps)
+            live = continued or await party.sessions.begin(
+                await token_sessions.with_callbacks(party, new, bundle, "login")
+            )
         except Exception:
             await self._discard(new)
             raise
@@ -86,10 +81,10 @@ class Login:
         return live
 
     async def _exchange_code(
-        self, key: DPoPKey | None, before_sending: Callable[[], None]
-    ) -> TokenResponse:
+        self, key: dpop.DPoPKey | None, before_sending: Callable[[], None]
+    ) -> token.TokenResponse:
         transaction = self.transaction
-        grant = authorization_code_grant(
+        grant = token.authorization_code_grant(
             self.code, transaction.redirect_uri, transaction.code_verifier
         )
         try:
@@ -106,17 +101,17 @@ class Login:
         state = self.code.session_state or tokens.session_state
         return replace(tokens, scope=scope, session_state=state)
 
-    async def _proof_key(self) -> DPoPKey | None:
+    async def _proof_key(self) -> dpop.DPoPKey | None:
         """The key for the new tokens; a silent login uses the session's key.
 
         The session's refresh token may stay the same, and it is bound to that key (RFC 9449 5).
         """
         if not self.party.settings.dpop:
             return None
-        live = await current(self.party, self.cookies) if self.transaction.silent else None
-        return DPoPKey.new() if live is None else live.session.tokens.proof_key()
+        live = await resume.current(self.party, self.cookies) if self.transaction.silent else None
+        return dpop.DPoPKey.new() if live is None else live.session.tokens.proof_key()
 
-    async def _accept_id_token(self, tokens: TokenResponse) -> IdToken:
+    async def _accept_id_token(self, tokens: token.TokenResponse) -> id_token.IdToken:
         party, transaction = self.party, self.transaction
         verified = await party.provider.verify(tokens.required_id_token())
         expected = replace(
@@ -127,7 +122,7 @@ class Login:
             max_age=transaction.max_age,
             acr_values=transaction.acr_values,
         )
-        return accept_id_token(verified.claims, expected, party.clock.instant())
+        return id_token.accept_id_token(verified.claims, expected, party.clock.instant())
 
     def _copy_before(self) -> Copy | None:
         """The browser's copy of its session: the request's, or the one from when the login began.
@@ -153,18 +148,9 @@ class Login:
             match before:
                 case Over(keeps_grant=True):
                     return
-                case Live(session) if may_share_grant(refused, session):
+                case Live(session) if revocation.may_share_grant(refused, session):
                     return
-            await discard_tokens(self.party, refused)
-
-    async def _begin(
-        self, session: AnySession, bundle: LoginTokens, stamps: tuple[str, ...]
-    ) -> Live:
-        """A new session. `stamps` are those of earlier revocations of the user."""
-        changes = {"prior_revocations": stamps, "stepped_up": self._requirements()}
-        session = session.model_copy(update=changes)
-        sessions = self.party.sessions
-        return await sessions.begin(await with_callbacks(self.party, session, bundle, "login"))
+            await revocation.discard_tokens(self.party, refused)
 
     async def _step_up(self, before: Found, bundle: LoginTokens) -> Live | None:
         """The next generation of the same user's session; None unless a step-up continues it.
@@ -177,16 +163,16 @@ class Login:
         copy = before.copy._replace(epoch=ANY_EPOCH)
         if isinstance(before, Over) and before.is_refused:
             before = await self.party.sessions.judge(copy)
-        live = unless_ended(self.party, before)
+        live = resume.unless_ended(self.party, before)
         if live is None or not self._is_of(live, bundle.id_token):
             return None
         return await self._replaced(replace(live, copy=copy), bundle)
 
-    def _is_of(self, live: Live, id_token: IdToken) -> bool:
+    def _is_of(self, live: Live, user: id_token.IdToken) -> bool:
         """Whether the session is of the same user: `sub` alone is not unique (Core 5.7)."""
         session = live.session
         is_registered_here = session.client_id == self.party.settings.client_id
-        return is_registered_here and (session.issuer, session.sub) == (id_token.iss, id_token.sub)
+        return is_registered_here and (session.issuer, session.sub) == (user.iss, user.sub)
 
     def _requirements(self) -> SteppedUp | None:
         """What this login required, None without requirements of its own."""
@@ -199,19 +185,21 @@ class Login:
         """The session's next generation, with the tokens of this login."""
 
         async def make(now: Live) -> Prepared:
-            made = with_new_tokens(self.party, now.session, bundle)
+            made = token_sessions.with_new_tokens(self.party, now.session, bundle)
             session = self._with_login(made, bundle)
-            return await apply_callbacks(self.party, now, session, bundle)
+            return await token_sessions.apply_callbacks(self.party, now, session, bundle)
 
         outcome = await replace_session(self.party, before, make)
-        live = live_after(self.party, before, outcome)
+        live = resume.live_after(self.party, before, outcome)
         return replace(live, copy=live.copy._replace(epoch=live.seen.row.epoch))
 
     def _with_login(self, session: AnySession, bundle: LoginTokens) -> AnySession:
-        refresh_token = bundle.response.refresh_token
-        if self.transaction.silent:
-            # Later ID tokens are compared with the ID token that came with the refresh token.
-            return session if refresh_token is None else with_new_login(session, bundle.id_token)
+        is_silent, refresh_token = self.transaction.silent, bundle.response.refresh_token
+        # Later ID tokens are compared with the ID token that came with the refresh token.
+        if refresh_token is not None or not is_silent:
+            session = token_sessions.with_new_login(session, bundle.id_token)
+        if is_silent:
+            return session
         # The refresh token of the login before would bring ID tokens of that login (Core 12.2).
         tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
         changes = {
@@ -220,7 +208,7 @@ class Login:
             "stepped_up": self._requirements(),
             "epoch": session.generation,
         }
-        return with_new_login(session, bundle.id_token).model_copy(update=changes)
+        return session.model_copy(update=changes)
 
     async def _end_previous(self, before: Found, live: Live) -> None:
         """End the session that the browser had, and the one that it had when the login began.
@@ -232,16 +220,16 @@ class Login:
         party, previous, last = self.party, self.transaction.previous, None
         if isinstance(before, Live):
             last = before.session
-            shares = may_share_grant(last, live.session)
+            shares = revocation.may_share_grant(last, live.session)
             row = await party.sessions.end(Ending(last.id, "signed_out", last.last_end, shares))
             if not shares:
-                await discard_tokens(party, party.sessions.newest(last, row) or last)
+                await revocation.discard_tokens(party, party.sessions.newest(last, row) or last)
         if previous is not None and (last is None or previous.id != last.id):
             await party.sessions.end(Ending(previous.id, "signed_out", previous.expires_at))
 
     async def _confirm(self, bundle: LoginTokens) -> Live:
         """The session with new tokens, if the end user is the same (Session Management 3.1)."""
-        live = await current(self.party, self.cookies)
+        live = await resume.current(self.party, self.cookies)
         if live is None:
             explanation = "the session ended while it was being confirmed"
             raise SessionError(Code.SESSION_REQUIRED, explanation)

@@ -7,33 +7,19 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from pydantic.dataclasses import dataclass
 
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.events import EventName
+from fastapi_oidc.flows import revocation
 from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
-from fastapi_oidc.flows.revocation import (
-    TOKEN_REVOCATION_SECONDS,
-    announce_failure,
-    end_current,
-    key_of,
-    revoke_key,
-    revoke_tokens,
-)
-from fastapi_oidc.protocol.id_token import (
-    LogoutToken,
-    accept_logout_token,
-    end_session_url,
-    front_channel_session,
-    logout_token_parameter,
-)
+from fastapi_oidc.protocol import id_token
 from fastapi_oidc.protocol.urls import same_origin_path
+from fastapi_oidc.session import revocations
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.session.revocations import ANY, NO_SID, Revocation, by_application
 
 _log = logging.getLogger("fastapi_oidc.logout")
 _STATE: Final = "state"
@@ -64,28 +50,26 @@ async def begin_logout(
     the browser is not sent to the provider, unless `logout_without_session` is set. The provider
     redirects back only to a `post_logout_redirect_uri`, by default `logged_out_url`.
     """
-    revokes = not options.local or party.settings.revoke_on_local_logout
-    session = await _end_session(party, cookies, revokes=revokes)
+    session = await _end_session(party, cookies)
     if session is not None:
         party = party.of(session)
     default, origin = party.settings.default_return_path, party.settings.base_url
     return_to = same_origin_path(options.return_to, default=default, origin=origin)
-    here = Redirection(return_to)
     if session is None and (party.is_one_of_several or not party.settings.logout_without_session):
-        return here
+        return Redirection(return_to)
     try:
-        async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
-            if options.local:
-                if session is not None and party.settings.revoke_on_local_logout:
-                    await revoke_tokens(party, session)
-                return here
-            there = await _at_provider(party, session, return_to, logged_out_url)
-            return there or here
+        async with asyncio.timeout(revocation.TOKEN_REVOCATION_SECONDS):
+            if not options.local:
+                there = await _at_provider(party, session, return_to, logged_out_url)
+                return Redirection(there or return_to)
+            if session is not None and party.settings.revoke_on_local_logout:
+                await revocation.revoke_tokens(party, session)
+            return Redirection(return_to)
     except (OIDCError, TimeoutError) as error:
-        announce_failure(party, session, error)
+        revocation.announce_failure(party, session, error)
     except Exception:
         _log.exception("sign-out continues without the provider")
-    return replace(here, provider_unreachable=not options.local)
+    return Redirection(return_to, provider_unreachable=not options.local)
 
 
 def complete_logout(party: RelyingParty, parameters: Mapping[str, Sequence[str]]) -> Redirection:
@@ -103,11 +87,9 @@ def complete_logout(party: RelyingParty, parameters: Mapping[str, Sequence[str]]
     return Redirection(return_to)
 
 
-async def _end_session(
-    party: RelyingParty, cookies: Mapping[str, str], *, revokes: bool
-) -> AnySession | None:
+async def _end_session(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
     """End the browser's session and return it. The sign-out succeeds even if the store is down."""
-    session = await end_current(party, cookies, revokes=revokes)
+    session = await revocation.end_current(party, cookies)
     if session is None:
         return None
     serving = party.serving(session)
@@ -119,10 +101,10 @@ async def _end_session(
 
 async def _at_provider(
     party: RelyingParty, session: AnySession | None, return_to: str, logged_out_url: str | None
-) -> Redirection | None:
-    """The redirect to the provider, None without a logout endpoint; raises if it is unreachable."""
+) -> str | None:
+    """Where the provider signs out, None if nowhere; raises if it is unreachable."""
     metadata = await party.provider.metadata()
-    revoked = session is not None and await revoke_tokens(party, session)
+    revoked = session is not None and await revocation.revoke_tokens(party, session)
     if metadata.end_session_endpoint is None:
         return None
     if session is not None and not revoked and not await party.provider.is_reachable():
@@ -133,14 +115,13 @@ async def _at_provider(
     # Sealed, so that it returns as it was sent, and only a path from here is followed.
     pending = json.dumps([party.clock.now(), return_to]).encode()
     state = party.logouts.seal(pending, name=_STATE)
-    location = end_session_url(
+    return id_token.end_session_url(
         metadata.end_session_endpoint,
         client_id=party.settings.client_id,
         id_token_hint=session.tokens.id_token or None if session else None,
         post_logout_redirect_uri=post_logout_redirect_uri,
         state=state if post_logout_redirect_uri else None,
     )
-    return Redirection(location)
 
 
 async def accept_back_channel_logout(
@@ -151,7 +132,9 @@ async def accept_back_channel_logout(
     Raises OIDCError (a 400 response) for an invalid token and while the store fails.
     """
     party.sessions.endings.require()
-    token = await _accept_token(party, form)
+    verified = await party.provider.verify(id_token.logout_token_parameter(form), sender="anybody")
+    typ, claims, now = verified.header_typ, verified.claims, party.clock.instant()
+    token = id_token.accept_logout_token(typ, claims, party.expected, now)
     await _revoke(party, token)
     name = EventName.BACK_CHANNEL_LOGOUT_ACCEPTED
     party.announcer.announce(name, sub=token.sub, sid=token.sid)
@@ -165,26 +148,23 @@ async def accept_front_channel_logout(
     The sender of the request is not authenticated (Front-Channel Logout 1.0 5). Raises OIDCError
     for a request without `iss` and `sid`, for another issuer, and while the store fails.
     """
-    issuer, sid = front_channel_session(parameters, party.issuer)
-    await revoke_key(party, key_of(party, issuer, sid=sid), by_application("ended_by_provider"))
+    issuer, sid = id_token.front_channel_session(parameters, party.issuer)
+    key = revocation.key_of(party, issuer, sid=sid)
+    await revocation.revoke_key(party, key, revocations.by_application("ended_by_provider"))
     party.announcer.announce(EventName.FRONT_CHANNEL_LOGOUT_ACCEPTED, sid=sid)
 
 
-async def _accept_token(party: RelyingParty, form: Mapping[str, Sequence[str]]) -> LogoutToken:
-    verified = await party.provider.verify(logout_token_parameter(form), sender="anybody")
-    now = party.clock.instant()
-    return accept_logout_token(verified.header_typ, verified.claims, party.expected, now)
-
-
-async def _revoke(party: RelyingParty, token: LogoutToken) -> None:
+async def _revoke(party: RelyingParty, token: id_token.LogoutToken) -> None:
     """Revoke what the token names (Back-Channel Logout 1.0, 2.4).
 
     A token with `sid` and `sub` also ends the sessions of that `sub` that have no `sid`.
     """
-    revocation, of_sub = Revocation(token.iat, reason="ended_by_provider"), ANY
+    by_provider = revocations.Revocation(token.iat, reason="ended_by_provider")
+    of_sub = revocations.ANY
     if token.sid is not None:
-        key = key_of(party, token.iss, sid=token.sid)
-        await revoke_key(party, key, revocation, of=token.sub or ANY)
-        of_sub = NO_SID
+        key = revocation.key_of(party, token.iss, sid=token.sid)
+        await revocation.revoke_key(party, key, by_provider, of=token.sub or revocations.ANY)
+        of_sub = revocations.NO_SID
     if token.sub is not None:
-        await revoke_key(party, key_of(party, token.iss, sub=token.sub), revocation, of=of_sub)
+        key = revocation.key_of(party, token.iss, sub=token.sub)
+        await revocation.revoke_key(party, key, by_provider, of=of_sub)

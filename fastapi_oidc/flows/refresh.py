@@ -22,20 +22,19 @@ from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
+from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
-from fastapi_oidc.session.revocations import keys_of
-from fastapi_oidc.session.rows import LEASE_SECONDS, WATCH_SECONDS, Row, TokenAnswer, row_key
 
 START_SECONDS: Final = 30.0
 """Seconds that a request waits for its refresh to start. The refresh itself continues."""
 
-VALID_TOKEN_PATIENCE: Final = WATCH_SECONDS + 1.5
+VALID_TOKEN_PATIENCE: Final = rows.WATCH_SECONDS + 1.5
 """Seconds that a refresh waits for the same refresh in another process, which may have died, while
 the access token is valid.
 """
 
-EXPIRED_TOKEN_PATIENCE: Final = LEASE_SECONDS + 3.0
+EXPIRED_TOKEN_PATIENCE: Final = rows.LEASE_SECONDS + 3.0
 """The same after the access token has expired: a dead process has lost its lease by then."""
 
 REFUSALS_BEFORE_END: Final = 4
@@ -68,13 +67,9 @@ class _Run:
     api: DownstreamAPI | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    answer: TokenAnswer | None = None
+    answer: rows.TokenAnswer | None = None
     is_new: bool = False
     is_made: bool = False
-    closing: asyncio.Event = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.closing = self.party.refreshes.closing()
 
     @property
     def is_for_one_caller(self) -> bool:
@@ -112,7 +107,7 @@ async def replace_session(party: RelyingParty, live: Live, make: Make) -> Outcom
 
 async def refresh_for(
     party: RelyingParty, live: Live, api: DownstreamAPI
-) -> tuple[Outcome, TokenAnswer | None]:
+) -> tuple[Outcome, rows.TokenAnswer | None]:
     """Get a token for `api` with the refresh token of `live` (RFC 8707 2.2).
 
     The result is the outcome for the session and the response with the token. The session keeps
@@ -181,23 +176,20 @@ async def _of_another(run: _Run) -> Outcome:
 def _of(run: _Run, found: Found) -> Outcome:
     """What was found for the copy that the caller has brought."""
     if not isinstance(found, Live):
-        return found or _forgotten(run)
+        # The store does not know the session any more: of others it knows their end.
+        return found or Over(run.live.copy, "expired", run.live.session)
     if found.session.generation < found.seen.row.generation:
         return run.party.refreshes.briefly(found.session, "another cookie has its tokens")
     return found
 
 
-def _forgotten(run: _Run) -> Over:
-    """The end of a session that the store does not know any more: of others it knows their end."""
-    return Over(run.live.copy, "expired", run.live.session)
-
-
 async def _begin(run: _Run) -> Outcome:
     session, refreshes = run.live.session, run.party.refreshes
+    closing = refreshes.closing()
     try:
         # Get the metadata and keys first: the refresh token may be sent only once.
         await run.party.provider.prepare_refresh()
-        return await _take_turn(run)
+        return await _take_turn(run, closing)
     except OIDCError as error:
         if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
             raise
@@ -206,22 +198,22 @@ async def _begin(run: _Run) -> Outcome:
         run.started.set()
 
 
-async def _take_turn(run: _Run) -> Outcome:
+async def _take_turn(run: _Run, closing: asyncio.Event) -> Outcome:
     """Make the next generation, or wait for the attempt that makes it."""
     party, live = run.party, run.live
     session, sessions = live.session, party.sessions
-    base, key = sessions.base_of(live), row_key(session.id)
+    base, key = sessions.base_of(live), rows.row_key(session.id)
     turn = Turn(sessions.cells, key, base, live.seen, tried=run.settled)
     patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
     while True:
         async with party.refreshing.here():
-            if run.closing.is_set():
+            if closing.is_set():
                 return party.refreshes.briefly(session, "a shutdown has begun")
             run.started.set()
             row = await turn.take()
             if turn.owns(row):
                 return await _work(run, turn, row)
-        if row.ended or row.generation > session.generation or row == Row():
+        if row.ended or row.generation > session.generation or row == rows.Row():
             return await _of_another(run)
         if turn.waited > patience:
             explanation = "another process refreshes the session and may still get a response"
@@ -229,14 +221,14 @@ async def _take_turn(run: _Run) -> Outcome:
         await turn.pause()
 
 
-async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
+async def _work(run: _Run, turn: Turn, row: rows.Row) -> Outcome:
     """Make the next generation in this process, as the owner of the row."""
     party, live = run.party, run.live
     try:
         async with turn.renewing():
             prepared = await _make(run, turn, row)
             made = party.sessions.row_of(prepared, live)
-            row = await turn.finish(made, keys_of(prepared.session))
+            row = await turn.finish(made, revocations.keys_of(prepared.session))
     except Exception as error:
         return await _fail(run, turn, error)
     if row.content != made.content:
@@ -247,9 +239,10 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     session = prepared.session
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
-    found = await party.sessions.judge_made(Live(session, turn.seen, copy, prepared.cookie))
+    live = Live(session, turn.seen, copy, prepared.cookie)
+    found = _of(run, await party.sessions.judge_made(live))
     if not isinstance(found, Live):
-        return found or _forgotten(run)
+        return found
     if party.clock.now() < session.expires_at:  # else its callers find that it is over
         name = EventName.SESSION_REFRESHED
         party.announcer.announce(name, sub=session.sub, session_id=session.id)
@@ -257,7 +250,7 @@ async def _work(run: _Run, turn: Turn, row: Row) -> Outcome:
     return found
 
 
-async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
+async def _make(run: _Run, turn: Turn, row: rows.Row) -> Prepared:
     """The next generation, from a token response or `run.make`. It is not stored yet."""
     run.is_new = not row.answer
     if run.make is not None and run.is_new:
@@ -271,7 +264,7 @@ async def _make(run: _Run, turn: Turn, row: Row) -> Prepared:
     return await fold(run.party, run.live, run.answer)
 
 
-async def _present(run: _Run, turn: Turn) -> TokenAnswer:
+async def _present(run: _Run, turn: Turn) -> rows.TokenAnswer:
     """Send the refresh token, and return the token endpoint's response."""
     tokens, api = run.live.session.tokens, run.api
     body = await run.party.provider.refresh(
@@ -280,7 +273,7 @@ async def _present(run: _Run, turn: Turn) -> TokenAnswer:
         target=None if api is None else api.parameters(),
         before_sending=turn.require_lease,
     )
-    return TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
+    return rows.TokenAnswer(run.party.clock.now(), body, "" if api is None else api.key(api.grant))
 
 
 async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
@@ -315,7 +308,7 @@ def _advise_on_refusal(run: _Run, error: OIDCError) -> None:
         )
 
 
-async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> Row:
+async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> rows.Row:
     """Release the row for the next attempt; there is none for a session that has ended."""
     row = await turn.release(forget=forget)
     if row.ended:
@@ -323,7 +316,7 @@ async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> Row:
     return row
 
 
-async def _discard(run: _Run, row: Row) -> None:
+async def _discard(run: _Run, row: rows.Row) -> None:
     if not row.keeps_grant:
         await discard_answer(run.party, run.live.session, run.answer)
 

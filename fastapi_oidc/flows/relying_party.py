@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias
 
 from pydantic import ConfigDict
 
@@ -119,7 +119,6 @@ class Refreshes:
 
 
 Changes: TypeAlias = tuple[CookieChange, ...]
-Result = TypeVar("Result")
 Reason: TypeAlias = Literal["login", "refresh"]
 
 OPTIONS: Final = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
@@ -146,10 +145,6 @@ class IdentityContext:
     user_info: Mapping[str, JSON] | None = None
     access_token: str | None = field(default=None, repr=False)
     registration: str | None = None
-
-    def __getitem__(self, name: str) -> NoReturn:
-        """Raise TypeError: the context is not the claims."""
-        raise TypeError(f"resolve_identity gets a context: context.id_token_claims[{name!r}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +219,7 @@ def _require_same_login(replacement: object, session: AnySession) -> None:
         raise misconfigured("before_session_persist must return an OIDCSession or None")
     fixed = [name for name in OIDCSession.model_fields if name not in _MAY_CHANGE]
     changed = [name for name in fixed if getattr(replacement, name) != getattr(session, name)]
-    if type(replacement.expires_at) is not int:
-        changed.append("expires_at to what is no whole number of seconds")
-    elif replacement.expires_at > session.expires_at:
+    if replacement.expires_at > session.expires_at:
         changed.append("expires_at to a later time, which only session_lifetime can")
     if replacement.tokens.dpop_key != session.tokens.dpop_key:
         changed.append("tokens.dpop_key")
@@ -339,35 +332,18 @@ class RelyingParty:
         expires_at = session.tokens.expires_at
         return expires_at is not None and self.clock.now() >= expires_at
 
-    async def within_time_limit(self, callback: Awaitable[Result]) -> Result:
-        """The result of a callback; raises TimeoutError after `callback_timeout` seconds.
+    def end_of(self, session: AnySession) -> int:
+        """The second at which the session ends if there are no further requests."""
+        end = self.absolute_end_of(session)
+        idle_timeout = self.settings.idle_timeout
+        return end if idle_timeout is None else min(end, idle_end_of(session, idle_timeout))
 
-        A callback that fails because a task that it awaits was cancelled counts as failed.
+    def absolute_end_of(self, session: AnySession) -> int:
+        """The second at which the session ends, however much it is used.
+
+        A shortened `session_lifetime` applies to existing sessions too.
         """
-        try:
-            async with asyncio.timeout(self.settings.callback_timeout):
-                return await callback
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise RuntimeError("a callback of the application was cancelled from within") from None
-
-
-def end_of(session: AnySession, settings: OIDCSettings) -> int:
-    """The second at which the session ends if there are no further requests.
-
-    A shortened `session_lifetime` applies to existing sessions too.
-    """
-    end = absolute_end_of(session, settings)
-    if settings.idle_timeout is None:
-        return end
-    return min(end, idle_end_of(session, settings.idle_timeout))
-
-
-def absolute_end_of(session: AnySession, settings: OIDCSettings) -> int:
-    """The second at which the session ends, however much it is used."""
-    return min(session.expires_at, session.created_at + settings.session_lifetime)
+        return min(session.expires_at, session.created_at + self.settings.session_lifetime)
 
 
 def idle_end_of(session: AnySession, idle_timeout: int) -> int:

@@ -9,28 +9,15 @@ from typing import Final, NamedTuple, TypeAlias
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.refresh import refresh
-from fastapi_oidc.flows.relying_party import (
-    Changes,
-    Outcome,
-    Postponed,
-    RelyingParty,
-    absolute_end_of,
-    end_of,
-)
+from fastapi_oidc.flows.relying_party import Changes, Outcome, Postponed, RelyingParty
 from fastapi_oidc.flows.revocation import end
 from fastapi_oidc.flows.sessions import ENDED_CODES, Found, Live, Over
 from fastapi_oidc.session.model import AnySession, EndReason
-from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.settings import OIDCSettings
 
 WRITES_PER_IDLE_TIMEOUT: Final = 10
 """Maximum number of writes of `last_seen_at` within one `idle_timeout`."""
 
-_SEALED_OTHERWISE: Final = (
-    "the session cookie {name} was not sealed with it, so its user has to sign in again. Use the "
-    "same secret in every process and deployment, and to rotate it keep the old one as the "
-    "second. If another application on this host has cookies of the same names, give each a `name`"
-)
 NOT_IN_MEMORY: Final = (
     "a session is not in the memory of this process, so its user has to sign in again. "
     "The memory belongs to one process until it restarts: with several workers, use a "
@@ -82,15 +69,15 @@ async def resume(party: RelyingParty, cookies: Mapping[str, str], *, active: boo
     """
     copy = party.sessions.copy_in(cookies)
     found = None if copy is None else await party.sessions.judge(copy)
-    if found is None:
-        _advise_on_lost_session(party, copy, cookies)
+    if copy and not found and party.sessions.is_in_memory and party.clock.now() < copy.expires_at:
+        party.announcer.advise("session_store", NOT_IN_MEMORY)
     if isinstance(found, Over):
         return _over(party, found)
     serving = None if found is None else party.serving(found.session)
     if found is None or serving is None:
         return Resumed(None)
     party, session, settings, now = serving, found.session, serving.settings, serving.clock.now()
-    if now >= end_of(session, settings):
+    if now >= party.end_of(session):
         return _over(party, Over(found.copy, "expired", session))
     if is_due(session, settings, now=now):
         # An old cookie may arrive long after another process has refreshed the session.
@@ -117,17 +104,15 @@ async def refresh_now(party: RelyingParty, cookies: Mapping[str, str]) -> Resume
     known = live.copy.session or live.session
 
     def has_new_token(session: AnySession) -> bool:
-        return _token_of(session) != _token_of(known) and not party.has_expired(session)
+        # A provider may return the same one again.
+        is_new = session.tokens.access_token != known.tokens.access_token
+        is_later = session.refreshed_at != known.refreshed_at
+        return (is_new or is_later) and not party.has_expired(session)
 
     outcome = await refresh(party, live, has_new_token)
     if isinstance(outcome, Postponed):
         raise unavailable_until(party, outcome)
     return await _after(party, outcome, live)
-
-
-def _token_of(session: AnySession) -> tuple[str, int | None]:
-    """The access token, and when it was issued: a provider may return the same one again."""
-    return session.tokens.access_token, session.refreshed_at
 
 
 def require_refresh_token(session: AnySession) -> None:
@@ -147,7 +132,7 @@ def unless_ended(party: RelyingParty, found: Found) -> Live | None:
     """The session that was found, unless it has ended or is of another client."""
     if not isinstance(found, Live) or (serving := party.serving(found.session)) is None:
         return None
-    return found if party.clock.now() < end_of(found.session, serving.settings) else None
+    return found if party.clock.now() < serving.end_of(found.session) else None
 
 
 async def cookie_changes(party: RelyingParty, pending: PendingCookie) -> Changes:
@@ -186,10 +171,10 @@ async def _clear(party: RelyingParty, over: Over) -> Changes:
     if found is None or (isinstance(found, Over) and found.reason == "signed_out"):
         return ()  # another request ended it before, and its response changes the cookie
     if isinstance(found, Live):
-        now, settings = party.clock.now(), party.of(found.session).settings
-        if now < end_of(found.session, settings):
+        now, serving = party.clock.now(), party.of(found.session)
+        if now < serving.end_of(found.session):
             return party.sessions.cookies(found)
-        is_idle = now < absolute_end_of(found.session, settings)
+        is_idle = now < serving.absolute_end_of(found.session)
         if is_idle and party.sessions.in_store:
             # Idle is the browser: what its user gave to a machine lasts until the absolute end.
             if not await party.sessions.refuse_copies(found):
@@ -267,15 +252,3 @@ def _over(party: RelyingParty, over: Over) -> Resumed:
     party.announce_end(over)
     # After a sign-out the cookie is deleted already, or belongs to the next session.
     return Resumed(None, None if over.reason == "signed_out" else over, ended=over.reason)
-
-
-def _advise_on_lost_session(
-    party: RelyingParty, copy: Copy | None, cookies: Mapping[str, str]
-) -> None:
-    """Log advice about a session cookie, whose content is `copy`, that led to no session."""
-    sessions = party.sessions
-    if sessions.fault_of(cookies) is Code.SESSION_SEAL_BROKEN:
-        name = sessions.names.session
-        party.announcer.advise("cookie_secret", _SEALED_OTHERWISE.format(name=name))
-    elif copy is not None and party.clock.now() < copy.expires_at and sessions.is_in_memory:
-        party.announcer.advise("session_store", NOT_IN_MEMORY)

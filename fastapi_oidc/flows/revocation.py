@@ -10,20 +10,13 @@ from typing import Final
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.endings import Ending
-from fastapi_oidc.flows.relying_party import RelyingParty, end_of
+from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
 from fastapi_oidc.protocol.token import TokenResponse
+from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.model import AnySession, EndReason
-from fastapi_oidc.session.revocations import (
-    ANY,
-    MINIMUM_LIFETIME,
-    Revocation,
-    by_application,
-    sid_key,
-    user_key,
-)
-from fastapi_oidc.session.rows import Row, TokenAnswer
+from fastapi_oidc.session.store import Cell
 
 TOKEN_REVOCATION_SECONDS: Final = 2.0
 """Seconds that a sign-out waits for the provider to revoke a token, after the session's end."""
@@ -36,16 +29,14 @@ async def end(party: RelyingParty, session: AnySession, reason: EndReason) -> No
     await party.sessions.end(Ending(session.id, reason, session.last_end))
 
 
-async def end_current(
-    party: RelyingParty, cookies: Mapping[str, str], *, revokes: bool = False
-) -> AnySession | None:
+async def end_current(party: RelyingParty, cookies: Mapping[str, str]) -> AnySession | None:
     """End the session of these cookies and return its newest state; None if its user did before.
 
     A copy from before a step-up ends nothing.
 
     A session that has ended otherwise is returned too: the provider may not know of that end. The
-    cookie is enough to end the session while the store is down. With `revokes`, the caller revokes
-    the tokens of the result; those of a session that the store returns only later are revoked then.
+    cookie is enough to end the session while the store is down; the tokens that only the store has
+    are not known then.
     """
     copy = party.sessions.copy_in(cookies)
     if copy is None:
@@ -59,17 +50,8 @@ async def end_current(
         session = None if is_signed_out else found.session
     except SessionError:
         pass  # `end` announces that the store is down
-    known = session
-
-    async def discard_later(row: Row) -> None:
-        newest = party.sessions.newest(known, row)
-        # Of a refresh that came before the store took the end, or of what it did not return.
-        if newest is not None and newest is not known and (revokes or known is not None):
-            await discard_tokens(party, newest)
-
     # Also if it is over: perhaps only in this process yet.
-    ending = Ending(copy.id, "signed_out", copy.expires_at, if_late=discard_later)
-    row = await party.sessions.end(ending)
+    row = await party.sessions.end(Ending(copy.id, "signed_out", copy.expires_at))
     return party.sessions.newest(session, row)
 
 
@@ -91,23 +73,32 @@ async def revoke(
     if len([*filter(None, (sub, sid, session_id))]) != 1:
         raise ValueError("pass exactly one of sub, sid and session_id, and no empty text")
     if session_id:
+        party.sessions.endings.require()
         lifetime = max(each.settings.session_lifetime for each in party.together)
-        ends = party.clock.now() + max(lifetime, MINIMUM_LIFETIME)
-        await party.sessions.end_by_id(session_id, reason, expires_at=ends)
+        ends, key = (
+            party.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME),
+            rows.row_key(session_id),
+        )
+        await party.sessions.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=ends))
         return
     if sub is not None and _AT in sub and party.sessions.in_store:
-        with suppress(SessionError):
-            await sessions_of(party, sub, issuer)  # for its advice
-    for each, key in _named(party, issuer, sub=sub, sid=sid or None):
-        await revoke_key(each, key, by_application(reason))
+        await sessions_of(party, sub, issuer)  # for its advice
+    for each, iss in party.issuers(issuer):
+        key = key_of(each, iss, sub=sub, sid=sid or None)
+        await revoke_key(each, key, revocations.by_application(reason))
 
 
 async def revoke_key(
-    party: RelyingParty, key: str, revocation: Revocation, *, of: str = ANY
+    party: RelyingParty, key: str, revocation: revocations.Revocation, *, of: str = revocations.ANY
 ) -> None:
     """End the sessions with this key of which `of` names some. Raises like `revoke`."""
-    lifetime = party.settings.session_lifetime
-    await party.sessions.revoke(key, of, revocation, lifetime=lifetime)
+    party.sessions.endings.require()
+    expires_at = party.clock.now() + max(
+        party.settings.session_lifetime, revocations.MINIMUM_LIFETIME
+    )
+    await party.sessions.cells.change(
+        key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
+    )
 
 
 def key_of(
@@ -116,16 +107,8 @@ def key_of(
     """The key of this user's or `sid`'s sessions at one registration."""
     client_id = party.settings.client_id
     if sid is not None:
-        return sid_key(issuer, client_id, sid)
-    return user_key(issuer, client_id, sub or "")
-
-
-def _named(
-    party: RelyingParty, issuer: str | None, *, sub: str | None = None, sid: str | None = None
-) -> Sequence[tuple[RelyingParty, str]]:
-    """The keys of the sessions that the application names, each with its registration."""
-    issuers = party.issuers(issuer)
-    return [(each, key_of(each, iss, sub=sub, sid=sid)) for each, iss in issuers]
+        return revocations.sid_key(issuer, client_id, sid)
+    return revocations.user_key(issuer, client_id, sub or "")
 
 
 async def sessions_of(
@@ -139,9 +122,9 @@ async def sessions_of(
     now = party.clock.now()
     active = [
         session
-        for each, key in _named(party, issuer, sub=sub)
-        for session in await party.sessions.sessions_of(key)
-        if now < end_of(session, each.settings)
+        for each, iss in party.issuers(issuer)
+        for session in await party.sessions.sessions_of(key_of(each, iss, sub=sub))
+        if now < each.end_of(session)
     ]
     if not active and _AT in sub:
         party.announcer.advise(
@@ -164,35 +147,35 @@ def end_reason(code: Code) -> EndReason:
     return "revoked" if code.startswith("session.") else "ended_by_provider"
 
 
-async def revoke_refresh_token(party: RelyingParty, session: AnySession) -> bool:
-    """Revoke the refresh token; False without one, without an endpoint, or if it is refused.
+async def revoke_token(
+    party: RelyingParty, session: AnySession, token: str | None, kind: str
+) -> bool:
+    """Whether the provider has revoked the session's `token` (RFC 7009 2).
 
-    A refusal is announced. Raises ProviderError while the metadata is unavailable.
+    A refusal is announced. A provider without an endpoint for it is none.
     """
-    party = party.of(session)
-    metadata = await party.provider.metadata()
-    refresh_token = session.tokens.refresh_token
-    if refresh_token is None or metadata.revocation_endpoint is None:
+    if token is None:
         return False
     try:
-        await party.provider.revoke(refresh_token, "refresh_token")
+        await party.of(session).provider.revoke(token, kind)
     except OIDCError as error:
-        announce_failure(party, session, error)
+        if error.code is not Code.PROVIDER_ENDPOINT_MISSING:
+            announce_failure(party, session, error)
         return False
     return True
 
 
 async def revoke_tokens(party: RelyingParty, session: AnySession) -> bool:
-    """Like `revoke_refresh_token`; also revokes the session's tokens for other APIs."""
-    revoking = revoke_refresh_token(party, session)
-    if not party.downstream_apis:
-        return await revoking
-    revoked, _ = await asyncio.gather(revoking, _revoke_api_tokens(party, session))
+    """Whether the provider has revoked the refresh token; also revokes tokens for other APIs."""
+    revoked, _ = await asyncio.gather(
+        revoke_token(party, session, session.tokens.refresh_token, "refresh_token"),
+        _revoke_api_tokens(party, session),
+    )
     return revoked
 
 
 async def discard_answer(
-    party: RelyingParty, session: AnySession, answer: TokenAnswer | None
+    party: RelyingParty, session: AnySession, answer: rows.TokenAnswer | None
 ) -> None:
     """Best effort: revoke the refresh token in a response that ended the session."""
     with suppress(OIDCError):
@@ -206,9 +189,9 @@ async def discard_tokens(party: RelyingParty, session: AnySession) -> None:
     """Best effort: revoke the refresh token of a session that will not be used."""
     if party.serving(session) is None:  # another provider must not get it
         return
-    with suppress(OIDCError, TimeoutError):
+    with suppress(TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
-            await revoke_refresh_token(party, session)
+            await revoke_token(party, session, session.tokens.refresh_token, "refresh_token")
 
 
 def may_share_grant(one: AnySession, other: AnySession) -> bool:
@@ -227,17 +210,9 @@ async def _revoke_api_tokens(party: RelyingParty, session: AnySession) -> None:
     with suppress(SessionError):
         keys = [token_key(session.id, api) for api in party.downstream_apis]
         found = await asyncio.gather(*map(party.sessions.cells.see, keys))
-        tokens = [IssuedToken.decode(seen.row.content) for seen, _ in found if seen.row.content]
-        await asyncio.gather(*(revoke_access_token(party, session, token) for token in tokens))
-
-
-async def revoke_access_token(party: RelyingParty, session: AnySession, token: IssuedToken) -> None:
-    """Best effort: revoke a token for another API (RFC 7009 2). A refusal is announced."""
-    try:
-        await party.of(session).provider.revoke(token.value, "access_token")
-    except OIDCError as error:
-        if error.code is not Code.PROVIDER_ENDPOINT_MISSING:
-            announce_failure(party, session, error)
+        contents = [seen.row.content for seen, _ in found if seen.row.content]
+        tokens = [IssuedToken.decode(content).value for content in contents]
+        await asyncio.gather(*(revoke_token(party, session, it, "access_token") for it in tokens))
 
 
 def announce_failure(party: RelyingParty, session: AnySession | None, error: Exception) -> None:

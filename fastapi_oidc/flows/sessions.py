@@ -19,37 +19,32 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, SessionError
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.endings import Ending, Endings
-from fastapi_oidc.session import revocations, rows
+from fastapi_oidc.session import revocations, rows, session_cookie
 from fastapi_oidc.session.cells import Cells, Seen, Unreadable
 from fastapi_oidc.session.cookies import CookieChange, CookieNames
 from fastapi_oidc.session.model import AnySession, EndReason
-from fastapi_oidc.session.revocations import MOST_LISTED, Revocation, ids_in, with_id
 from fastapi_oidc.session.rows import Row, row_key
-from fastapi_oidc.session.session_cookie import (
-    SECRET_BYTES,
-    CookieForm,
-    Copy,
-    SessionCodec,
-    digest_of,
-)
-from fastapi_oidc.session.store import Cell
+from fastapi_oidc.session.session_cookie import CookieForm, Copy, SessionCodec
 
 READ_TOGETHER: Final = 32
 """Number of listed sessions that are read at the same time."""
 
 ANY_EPOCH: Final = 1 << 60
 
+_SEALED_OTHERWISE: Final = (
+    "the session cookie {name} was not sealed with it, so its user has to sign in again. Use the "
+    "same secret in every process and deployment, and to rotate it keep the old one as the "
+    "second. If another application on this host has cookies of the same names, give each a `name`"
+)
 
-class Prepared(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
     """A session that can be stored, with its encoded content and the value of its cookie."""
 
     session: AnySession
-    content: bytes
-    cookie: str
-
-    def __repr__(self) -> str:
-        """Without the content, which has the tokens."""
-        return f"Prepared(session={self.session!r})"
+    content: bytes = field(repr=False)
+    cookie: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +60,6 @@ class Live:
     seen: Seen = field(repr=False)
     copy: Copy = field(repr=False)
     cookie: str = field(default="", repr=False)
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.session.id
 
 
 ENDED_CODES: Final[Mapping[EndReason, Code]] = {
@@ -131,17 +121,11 @@ class Sessions:
         value = cookies.get(self.names.session)
         try:
             return self.form.open(value) if value else None
-        except SessionError:
-            return None
-
-    def fault_of(self, cookies: Mapping[str, str]) -> Code | None:
-        """Why the session cookie cannot be read; None if it can, or without one."""
-        try:
-            if value := cookies.get(self.names.session):
-                self.form.open(value)
         except SessionError as error:
-            return error.code
-        return None
+            if error.code is Code.SESSION_SEAL_BROKEN:
+                advice = _SEALED_OTHERWISE.format(name=self.names.session)
+                self.announcer.advise("cookie_secret", advice)
+            return None
 
     async def judge(self, copy: Copy, known: Live | None = None) -> Found:
         """The newest state of the session that `copy` leads to, by its row and revocations."""
@@ -203,7 +187,7 @@ class Sessions:
             return Over.of(copy, row)
         if over := self._ended_here(copy):
             return over
-        if copy.secret and not compare_digest(digest_of(copy.secret), row.secret):
+        if copy.secret and not compare_digest(session_cookie.digest_of(copy.secret), row.secret):
             return None
         if copy.epoch < row.epoch:
             return Over(copy, "signed_out", session, is_refused=True)
@@ -251,10 +235,11 @@ class Sessions:
         if not self.in_store:
             copy = Copy(session.id, keys, session.generation, ends, session)
             return Live(session, seen, copy, prepared.cookie)
-        secret = os.urandom(SECRET_BYTES)
-        row = Row(content=prepared.content, secret=digest_of(secret), expires_at=ends)
+        secret = os.urandom(session_cookie.SECRET_BYTES)
+        digest, now = session_cookie.digest_of(secret), self.clock.now()
+        row = Row(content=prepared.content, secret=digest, expires_at=ends)
         await self.cells.change(
-            list_key(keys[0]), lambda value: with_id(value, session.id, ends, self.clock.now())
+            list_key(keys[0]), lambda value: revocations.with_id(value, session.id, ends, now)
         )
         seen = await self.cells.move(row_key(session.id), lambda *_: row, seen)
         return Live(session, seen, Copy(session.id, keys, 0, ends, secret=secret))
@@ -267,7 +252,9 @@ class Sessions:
         now, session, base = self.clock.now(), live.session, self.base_of(live)
         with suppress(SessionError):
             seen = await self.cells.move(
-                row_key(live.id), lambda row, age: rows.touch(row, age, now, base), live.seen
+                row_key(live.session.id),
+                lambda row, age: rows.touch(row, age, now, base),
+                live.seen,
             )
             found = self.live(live.copy, seen)
             if isinstance(found, Over):
@@ -285,7 +272,9 @@ class Sessions:
         """
         last_seen_at = live.session.last_seen_at or 0
         seen = await self.cells.move(
-            row_key(live.id), lambda row, _: rows.refuse_copies(row, last_seen_at), live.seen
+            row_key(live.session.id),
+            lambda row, _: rows.refuse_copies(row, last_seen_at),
+            live.seen,
         )
         return seen.row.epoch > seen.row.generation
 
@@ -304,30 +293,11 @@ class Sessions:
             return session
         return found
 
-    async def end_by_id(self, id: str, reason: EndReason, *, expires_at: int) -> None:
-        """End the session everywhere before this returns; raises SessionError."""
-        self.endings.require()
-        key = row_key(id)
-        await self.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=expires_at))
-
-    async def revoke(self, key: str, of: str, revocation: Revocation, *, lifetime: int) -> None:
-        """End the sessions with this key of which `of` names some, before this returns."""
-        self.endings.require()
-        expires_at = self.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
-        await self.cells.change(
-            key, lambda value: Cell(revocations.added(value, of, revocation), expires_at)
-        )
-
-    async def stamps(self, session: AnySession) -> tuple[str, ...]:
-        """The stamps of the revocations so far that name `session`."""
-        values = await self.cells.read(revocations.keys_of(session))
-        return revocations.stamps_in(session, values)
-
     async def sessions_of(self, key: str) -> Sequence[AnySession]:
         """The sessions that have not ended of the user with this key of `revocations`."""
         self.require_rows("list sessions")
         (value,) = await self.cells.read([list_key(key)])
-        ids = ids_in(value, self.clock.now())[-MOST_LISTED:]
+        ids = revocations.ids_in(value, self.clock.now())[-revocations.MOST_LISTED :]
         found: list[AnySession] = []
         for first in range(0, len(ids), READ_TOGETHER):
             some = await asyncio.gather(*map(self._find_listed, ids[first : first + READ_TOGETHER]))

@@ -6,6 +6,7 @@ only the provider or the application can end the session here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
@@ -23,9 +24,8 @@ from fastapi_oidc.protocol.encoding import JSON
 from fastapi_oidc.protocol.id_token import Authentication, IdToken, accept_refreshed_id_token
 from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.provider.document import VerifiedToken
+from fastapi_oidc.session import rows, session_cookie
 from fastapi_oidc.session.model import ID_BYTES, AnySession, OIDCSession, Tokens
-from fastapi_oidc.session.rows import TokenAnswer
-from fastapi_oidc.session.session_cookie import CookieTooLarge
 
 UNVERIFIED_SECONDS: Final = 3600
 """Seconds for which a response is stored whose ID token no key of the provider verifies."""
@@ -78,7 +78,7 @@ def new_session(party: RelyingParty, bundle: LoginTokens) -> AnySession:
         sub=id_token.sub,
         identity=None,
         claims=dict(id_token.claims),
-        tokens=_tokens(party, bundle, None),
+        tokens=_tokens(party, bundle, Tokens(id_token="", access_token="")),
         sid=id_token.sid,
         session_state=bundle.response.session_state,
         created_at=now,
@@ -128,41 +128,36 @@ def with_new_login(session: AnySession, id_token: IdToken) -> AnySession:
     )
 
 
-def _tokens(party: RelyingParty, bundle: TokenBundle, previous: Tokens | None) -> Tokens:
+def _tokens(party: RelyingParty, bundle: TokenBundle, previous: Tokens) -> Tokens:
     """The new tokens; members that the response omits stay the same (RFC 6749 5.1 and 6)."""
     response = bundle.response
-    refresh_token = response.refresh_token or (previous.refresh_token if previous else None)
-    if previous is not None and not bundle.is_own:
-        id_token = response.id_token or previous.id_token
-        return previous.model_copy(update={"refresh_token": refresh_token, "id_token": id_token})
+    kept = {
+        "refresh_token": response.refresh_token or previous.refresh_token,
+        "id_token": response.id_token or previous.id_token,
+    }
+    if not bundle.is_own:
+        return previous.model_copy(update=kept)
     # Some providers send 0 for a token that does not expire.
     lifetime = response.expires_in or None
-    if lifetime is None and refresh_token is not None:
+    if lifetime is None and kept["refresh_token"] is not None:
         # RFC 6749 5.1 only recommends expires_in; without an end no session would be refreshed.
         lifetime = party.settings.default_access_token_lifetime
-    dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key if previous else None
+    dpop_key = bundle.key.to_text() if bundle.key else previous.dpop_key
     if response.token_type == "Bearer":  # noqa: S105 (a type)
         dpop_key = None  # a silent login after `dpop` was turned off
-    return Tokens(
-        id_token=response.id_token or (previous.id_token if previous else ""),
-        access_token=response.access_token,
-        refresh_token=refresh_token,
-        token_type=response.token_type,
-        dpop_key=dpop_key,
-        expires_at=None if lifetime is None else bundle.received_at + lifetime,
-        scope=_scope(party, response, previous),
+    return previous.model_copy(
+        update={
+            **kept,
+            "access_token": response.access_token,
+            "token_type": response.token_type,
+            "dpop_key": dpop_key,
+            "expires_at": None if lifetime is None else bundle.received_at + lifetime,
+            "scope": previous.scope if response.scope is None else response.scope,
+        }
     )
 
 
-def _scope(
-    party: RelyingParty, response: TokenResponse, previous: Tokens | None
-) -> tuple[str, ...]:
-    if response.scope is not None:
-        return response.scope
-    return previous.scope if previous else tuple(party.settings.scope)
-
-
-async def fold(party: RelyingParty, live: Live, answer: TokenAnswer) -> Prepared:
+async def fold(party: RelyingParty, live: Live, answer: rows.TokenAnswer) -> Prepared:
     """The next session after `live`, with the tokens of `answer`. It is not stored yet.
 
     Raises ProtocolViolation for an ID token or UserInfo of another user, SessionError when the
@@ -185,17 +180,17 @@ async def with_callbacks(
     """`session` with its identity, as the application wants it stored.
 
     Raises what its callbacks raise, ConfigurationError for an identity of another type than
-    configured, and CookieTooLarge.
+    configured, and session_cookie.CookieTooLarge.
     """
     application, token = party.application, _applying.set(session)
     try:
-        resolving = application.identity_of(
-            session.claims, bundle.user_info, bundle.response.access_token, party.settings.name
-        )
-        identity = await party.within_time_limit(resolving)
-        resolved = session.model_copy(update={"identity": identity})
-        approved = await party.within_time_limit(application.approve(resolved, reason))
-        return party.sessions.prepare(approved)
+        async with asyncio.timeout(party.settings.callback_timeout):
+            identity = await application.identity_of(
+                session.claims, bundle.user_info, bundle.response.access_token, party.settings.name
+            )
+            session = session.model_copy(update={"identity": identity})
+            session = await application.approve(session, reason)
+        return party.sessions.prepare(session)
     finally:
         _applying.reset(token)
 
@@ -213,7 +208,7 @@ async def apply_callbacks(
     try:
         return await with_callbacks(party, session, bundle, "refresh")
     except Exception as error:
-        is_too_large = isinstance(error, CookieTooLarge)
+        is_too_large = isinstance(error, session_cookie.CookieTooLarge)
         if isinstance(error, SessionError) and not (error.is_outage or is_too_large):
             raise
         known = error if isinstance(error, OIDCError) else None
@@ -239,7 +234,7 @@ def _as_before(session: AnySession, before: AnySession) -> AnySession:
 
 
 async def _accept_id_token(
-    party: RelyingParty, session: AnySession, answer: TokenAnswer, response: TokenResponse
+    party: RelyingParty, session: AnySession, answer: rows.TokenAnswer, response: TokenResponse
 ) -> IdToken | None:
     """The new, validated ID token; a refresh may have none (Core 12.2)."""
     if response.id_token is None:

@@ -11,9 +11,9 @@ from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, OIDCError, ProviderError, SessionError
 from fastapi_oidc.flows.refresh import refresh, refresh_for
-from fastapi_oidc.flows.relying_party import Postponed, RelyingParty, absolute_end_of
+from fastapi_oidc.flows.relying_party import Postponed, RelyingParty
 from fastapi_oidc.flows.resume import live_after, require_refresh_token, unless_ended
-from fastapi_oidc.flows.revocation import revoke_access_token, token_key
+from fastapi_oidc.flows.revocation import revoke_token, token_key
 from fastapi_oidc.flows.sessions import ANY_EPOCH, ENDED_CODES, Found, Live, Over
 from fastapi_oidc.flows.token_sessions import being_applied
 from fastapi_oidc.grants import exchanges
@@ -157,7 +157,7 @@ class Grants:
             _advise(holder.party, needed.url)
             return own_token((await self._fresh(holder, needed)).session)
         live = await holder.current()
-        key = token_key(live.id, api, actor.name if actor else "")
+        key = token_key(live.session.id, api, actor.name if actor else "")
         obtain = partial(self._obtain, holder, api, actor)
         return await self._of_row(holder.party, live, key, needed, obtain)
 
@@ -268,7 +268,7 @@ class Grants:
                 return live_after(party, live, outcome)
             except SessionError:
                 for token in tokens:
-                    await revoke_access_token(party, live.session, token)
+                    await revoke_token(party, live.session, token.value, "access_token")
                 raise
 
         await holder.change(change)
@@ -349,10 +349,10 @@ async def _confirm(party: RelyingParty, live: Live, token: IssuedToken, is_store
         _require_live(party, await party.sessions.judge(live.copy._replace(epoch=ANY_EPOCH)))
     except SessionError as error:
         if not error.is_outage:
-            await revoke_access_token(party, live.session, token)
+            await revoke_token(party, live.session, token.value, "access_token")
         raise
     if not is_stored:
-        await revoke_access_token(party, live.session, token)
+        await revoke_token(party, live.session, token.value, "access_token")
 
 
 def _require_live(party: RelyingParty, found: Found) -> Live:
@@ -360,6 +360,6 @@ def _require_live(party: RelyingParty, found: Found) -> Live:
     if isinstance(found, Over):
         raise SessionError(ENDED_CODES[found.reason], "the session has ended")
     live = require_session(found)
-    if party.clock.now() >= absolute_end_of(live.session, party.of(live.session).settings):
+    if party.clock.now() >= party.of(live.session).absolute_end_of(live.session):
         raise SessionError(Code.SESSION_EXPIRED, "the session has ended")
     return live

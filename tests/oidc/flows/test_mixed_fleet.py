@@ -20,11 +20,8 @@ from tests.oidc.flows.steps import (
     closed_by_a_job,
     copy_of,
     generation,
-    live_in,
     returned,
-    revoked_by,
     shared_stores,
-    stores_of,
     user,
 )
 from tests.oidc.interleaving import Gate, Held, another_process, begun, same_browser
@@ -239,26 +236,6 @@ async def test_end_is_written_when_the_application_ends(place: Place) -> None:
     assert place.world.event_names()[-1] == "session.removed"
 
 
-async def test_tokens_are_revoked_before_the_connections_to_the_provider_are_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    place, steps = make_place("store"), list[str]()
-    party, network = place.world.oidc.runtime.party, place.world.oidc.registrations.engine.network
-
-    async def revoke(*_: str) -> None:
-        steps.append("revoked")
-
-    async def close() -> None:
-        steps.append("closed")
-
-    monkeypatch.setattr(party.provider, "revoke", revoke)
-    monkeypatch.setattr(network, "aclose", close)
-    await place.signed_out()
-    place.outage.is_down = False
-    await place.world.oidc.aclose()
-    assert steps == ["revoked", "closed"]
-
-
 async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,38 +343,3 @@ async def test_session_in_a_cookie_ends_at_the_provider_too() -> None:
     answer = await browser.post("/auth/logout", follow_redirects=False)
     assert "id_token_hint=ey" in answer.headers["location"]
     assert len(place.world.op.record.of(TokenRevoked)) == 1
-
-
-@pytest.mark.parametrize("is_revoked", [True, False])
-async def test_a_sign_out_revokes_the_token_that_the_store_returns_only_later(
-    mode: str, is_revoked: bool
-) -> None:
-    settings = {"revoke_on_local_logout": is_revoked}
-    place = make_place(mode, settings=settings)
-    await place.signed_out()
-    place.outage.is_down = False
-    await place.written()
-    assert len(place.world.op.record.of(TokenRevoked)) == is_revoked
-
-
-async def test_an_end_that_is_written_late_revokes_the_token_of_a_refresh_that_came_before(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The sign-out did not know it."""
-    time = Time()
-    outages = [Outage(failing=frozenset({"swap"})), Outage()]
-    stores = [FallibleStore(outage, Clock(read=time)) for outage in outages]
-    stores[1]._values = stores[0]._values
-    world = make_world(time=time, **stores_of(mode, stores[0]))
-    there = another_process(world, **stores_of(mode, stores[1]))
-    browser, revoked = await world.signed_in(), revoked_by(world, monkeypatch)
-    outages[0].is_down = True
-    refreshed = copy_of(browser, there)
-    await browser.post("/auth/logout", data=LOCAL)
-    time.advance(AFTER_EXPIRY)
-    assert await generation(refreshed) == 1
-    newest = await live_in(there, refreshed)
-    outages[0].is_down = False
-    await Place(world, outages[0], there).written()
-    assert await generation(refreshed) is None
-    assert newest.session.tokens.refresh_token in revoked

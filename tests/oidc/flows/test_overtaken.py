@@ -346,7 +346,7 @@ async def test_whoever_is_revoked_before_a_refresh_is_finished_gets_no_page(
     here, link, there = watched_processes(mode)
     browser = await here.signed_in()
     live = await live_in(here, browser)
-    named = {"session_id": live.id, "sub": live.session.sub, "sid": live.session.sid or ""}
+    named = {"session_id": live.session.id, "sub": live.session.sub, "sid": live.session.sid or ""}
     here.time.advance(AFTER_EXPIRY)
 
     async def moment(number: int) -> None:
