@@ -93,7 +93,7 @@ class Assembly:
             clock=clock,
             given=_store(options, clock),
             network=Network(options.get("transport")),
-            announcer=_announcer(clock, options.get("on_event")),
+            announcer=Announcer(clock, options.get("on_event")),
             patience=max(map(longest_login, settings), default=PATIENCE),
             render_page=options.get("render_page"),
             load_request_data=load_request_data,
@@ -242,14 +242,9 @@ def _require_callbacks(resolve: object, load: object, options: Options[Any, Any]
     require_takes("before_session_persist", persist, parties.PersistContext)
     require_takes("create_public_session", create, runtime.PublicSessionContext)
     require_takes("render_page", options.get("render_page"), Request, Page)
-
-
-def _announcer(clock: Clock, on_event: EventListener | None) -> Announcer:
-    if on_event is not None:
-        require_takes("on_event of OIDC", on_event, Event)
-    if inspect.iscoroutinefunction(on_event):
+    require_takes("on_event of OIDC", options.get("on_event"), Event)
+    if inspect.iscoroutinefunction(options.get("on_event")):
         raise misconfigured("on_event is not async: it is called amid other work")
-    return Announcer(clock, on_event)
 
 
 def _identity_type(

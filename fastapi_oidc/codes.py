@@ -191,11 +191,7 @@ _TOKEN_MISSING = (
 _BY_AREA: Mapping[str, tuple[int, str]] = {
     "configuration": _MISCONFIGURED,
     "provider": _PROVIDER_BROKEN,
-    "authorization": _REFUSED,
     "token": _PROVIDER_BROKEN,
-    "jws": _REFUSED,
-    "id_token": _REFUSED,
-    "userinfo": _REFUSED,
     "logout_request": _LOGOUT_REFUSED,
     "logout_token": _LOGOUT_REFUSED,
     "access_token": _UNPROVEN,
@@ -250,6 +246,6 @@ _BY_CODE: Mapping[Code, tuple[int, str]] = {
 ANSWERS: Mapping[Code, PublicAnswer] = {
     code: PublicAnswer(HTTPStatus(status), text)
     for code in Code
-    for status, text in [_BY_CODE.get(code) or _BY_AREA[code.partition(".")[0]]]
+    for status, text in [_BY_CODE.get(code) or _BY_AREA.get(code.partition(".")[0], _REFUSED)]
 }
 """For every code, the HTTP status and the sentence that a browser may see."""

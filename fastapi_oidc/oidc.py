@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Never, Self, Unpack, overload
+from typing import Annotated, Self, Unpack, overload
 from urllib.parse import urlsplit
 
 import httpx
@@ -196,15 +196,14 @@ class OIDC(
         return apis[0].require_user
 
     def require_role(
-        self, role: Annotated[str, Argument("oidc.require_role('admin')")], *others: Never
+        self, role: Annotated[str, Argument("oidc.require_role('admin')")]
     ) -> guards.Guard[OIDCSession[Identity]]:
         """A dependency that returns the session if `role` is in `identity.roles`; 403 otherwise.
 
         `resolve_identity` decides what `roles` are. Without them the request fails with
         ConfigurationError.
         """
-        if others or not isinstance(role, str):
-            raise TypeError("oidc.require_role takes one str. For several: oidc.require(...)")
+        require_kind("role of oidc.require_role", role, str)
         return guards.with_role(role, self.require_auth)
 
     def require(

@@ -24,13 +24,7 @@ MOST_FOUND: Final = 1000
 there are more, the process drops the least recently used one, with its metadata and keys.
 """
 
-_SHARED: Final = (
-    "cookie_secret",
-    "base_url",
-    "allow_insecure_http",
-    "trusted_origins",
-    "max_cookie_size",
-)
+_SHARED: Final = ("cookie_secret", "base_url", "trusted_origins")
 """Settings that several registrations have in common."""
 
 Find: TypeAlias = Callable[[HTTPConnection], OIDCSettings | Awaitable[OIDCSettings | None] | None]
