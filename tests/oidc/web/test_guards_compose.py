@@ -167,17 +167,7 @@ def router_around_the_library(oidc: OIDC[Any, Any]) -> FastAPI:
     return app
 
 
-def inclusion_with_dependencies(oidc: OIDC[Any, Any]) -> FastAPI:
-    app = FastAPI(dependencies=[Depends(_identity_of_everybody)])
-    app.include_router(oidc.router, prefix="/auth", dependencies=[Depends(oidc.require_auth)])
-    return app
-
-
-def _identity_of_everybody(session: Any = Depends(require_auth)) -> object:
-    return session.identity
-
-
-APPLICATIONS = [guarded_by_the_module, router_around_the_library, inclusion_with_dependencies]
+APPLICATIONS = [guarded_by_the_module, router_around_the_library]
 
 
 def world_of(make: Any, prefix: str) -> World:
