@@ -31,7 +31,7 @@ from fastapi_oidc.web.api_options import APIOptions
 from fastapi_oidc.web.endpoints import Endpoints, conventional_router
 from fastapi_oidc.web.misuse import Argument, require_kind
 from fastapi_oidc.web.outgoing import Outgoing
-from fastapi_oidc.web.pages import SCRIPT
+from fastapi_oidc.web.pages import SCRIPT_VERSION
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.runtime import LoadRequestData, OIDCLocals, RequestDataContext
 from fastapi_oidc.web.sessions import Sessions
@@ -248,7 +248,7 @@ class OIDC(
 
     def script_url(self, connection: HTTPConnection) -> str:
         """The path of `oidc-context.js` with its version; browsers cache this URL for a year."""
-        return f"{self._context(connection).link_to(Role.SCRIPT)}?v={SCRIPT.version}"
+        return f"{self._context(connection).link_to(Role.SCRIPT)}?v={SCRIPT_VERSION}"
 
 
 class StandaloneAPI(API[Identity], Outgoing[Identity, None]):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from fastapi.dependencies.models import Dependant
@@ -12,12 +13,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Scope
+from starlette.types import Scope
 
 from fastapi_oidc.errors import Code
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.web.context import RequestContext
-from fastapi_oidc.web.misuse import Awaited, Dependency, name_with
+from fastapi_oidc.web.misuse import Dependency
 from fastapi_oidc.web.routes import Role
 from fastapi_oidc.web.serving import serves
 
@@ -35,7 +36,6 @@ class Endpoint(NamedTuple):
 
     path: str
     name: str | None
-    methods: Collection[str]
     serves: object
     dependants: Sequence[Dependant]
 
@@ -62,8 +62,7 @@ def _endpoints(routes: Sequence[BaseRoute], prefix: str) -> Iterator[Endpoint]:
         route = getattr(context, "starlette_route", None) or context
         path = prefix + (getattr(route, "path", None) or "")
         serves = getattr(route, "endpoint", None) or getattr(route, "app", None)
-        name, methods = getattr(route, "name", None), getattr(route, "methods", None) or ()
-        yield Endpoint(path, name, methods, serves, list(_dependants(route)))
+        yield Endpoint(path, getattr(route, "name", None), serves, list(_dependants(route)))
         yield from _endpoints(getattr(route, "routes", ()), path)
 
 
@@ -77,21 +76,6 @@ def flattened(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
     for dependency in dependant.dependencies:
         yield from flattened(dependency)
-
-
-def with_cors(app: Any, instance: str, response: ASGIApp) -> ASGIApp:
-    """A response of OIDCMiddleware with the CORS headers of the application.
-
-    A CORSMiddleware that was added before OIDCMiddleware does not handle its refusals, and a
-    browser would show "Failed to fetch" in place of the 401 (Fetch 3.2.3).
-    """
-    outermost_first: list[Middleware] = getattr(app, "user_middleware", [])
-    for each in reversed(outermost_first):
-        if serves(each, instance):
-            break
-        if _is_cors(each):
-            response = each.cls(response, *each.args, **each.kwargs)
-    return response
 
 
 def is_read_by_all(app: Any) -> bool:
@@ -114,8 +98,6 @@ def advise_on_root_path(context: RequestContext) -> None:
         fault = (
             f"a proxy removes {shown(prefix)} from paths: start the server with this --root-path"
         )
-    elif root and (root[0] != "/" or root[-1] == "/"):
-        fault = f"it is {root!r}: write it with a slash before it, and none behind it"
     elif root and login.startswith(f"{root}/") and login.removeprefix(root).count("/") > 1:
         fault = f"the prefix of oidc.router has it too, for a login at {root}{login}: leave it out"
     if fault:
@@ -149,11 +131,13 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
     app, headers = context.scope["app"], context.connection.headers
     origin, site = shown(headers.get("origin")), headers.get("sec-fetch-site")
     is_script = site in ("same-site", "cross-site") and headers.get("sec-fetch-mode") == "cors"
-    if is_script and not any(map(_is_cors, getattr(app, "user_middleware", ()))):
+    outermost_first: list[Middleware] = getattr(app, "user_middleware", [])
+    outside = takewhile(lambda each: not serves(each, context.name), outermost_first)
+    if is_script and not any(map(_is_cors, outside)):
         yield (
             "CORSMiddleware",
             f"a script at {origin} was refused and cannot read why, so that its browser says "
-            '"Failed to fetch". If the page is yours, add CORSMiddleware',
+            '"Failed to fetch". If the page is yours, add CORSMiddleware after OIDCMiddleware',
         )
     if code is Code.SESSION_REQUIRED:
         if context.is_excluded:
@@ -177,24 +161,14 @@ def _surprises(context: RequestContext, code: Code) -> Iterator[tuple[str, str]]
             yield "Authorization", "its scheme is neither Bearer nor DPoP"
         if context.known:
             yield "api.require", _ONE_KIND.format("a session", "access tokens")
-    first = context.first_app
-    overrides = [each for one in (first, app) for each in getattr(one, "dependency_overrides", ())]
-    owned = [(each, getattr(each, "__self__", each)) for each in overrides]
-    own = [each for each in owned if isinstance(each[1], Dependency | Awaited)]
-    used = [call for each in (endpoints_of(first) if own else ()) for call in each.calls]
-    for lost in [each for each in own if each[0] not in used][:1]:
+    first: Any = context.first_app
+    replaced = getattr(first, "dependency_overrides", ())
+    guards = [each for each in replaced if isinstance(each, Dependency)]
+    used = [call for each in (endpoints_of(first) if guards else ()) for call in each.calls]
+    for lost in [each for each in guards if each not in used][:1]:
         yield (
             "dependency_overrides",
-            f"no endpoint depends on {name_with(*lost)}, which is overridden. Override the object "
-            "in the Depends(...) of an endpoint: each oidc.require_role(...) and oidc.require(...) "
-            "makes another one, and all of them depend on oidc.require_auth",
-        )
-    its_own = [each for _, each in own if getattr(each, "engine", None) is context.engine]
-    if code is Code.SESSION_REQUIRED and any(
-        getattr(each, "name", "") == "require_auth" for each in its_own
-    ):
-        yield (
-            "dependency_overrides",
-            "oidc.require_auth is overridden, but only in Depends(...) of its application: no call "
-            "in code, guard of the module or mounted application uses it",
+            f"no endpoint depends on {lost.name}, which is overridden. Override the object in the "
+            "Depends(...) of an endpoint: each oidc.require_role(...) and oidc.require(...) makes "
+            "another one, and all of them depend on oidc.require_auth",
         )

@@ -161,7 +161,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     def script_handler(self) -> EndpointFunction:
         """The endpoint function of `GET /oidc-context.js`, the browser component."""
-        return self._named(Role.SCRIPT, pages.SCRIPT.serve)
+        return self._named(Role.SCRIPT, pages.serve_script)
 
     async def _serve_login(self, request: Request) -> Response:
         context = self._context(request)
@@ -272,8 +272,11 @@ class Endpoints(Serving[Identity, RequestData]):
         return HTMLResponse("", headers=pages.NO_STORE | {"Content-Security-Policy": policy})
 
 
-def _advise_on_fetch(context: RequestContext, location: str) -> None:
-    """Log that a script fetches what leads to the provider, which it can neither show nor read."""
+def _to_provider(context: RequestContext, location: str, name: str) -> ToProvider:
+    """The response of the method `name`, which the running request must send.
+
+    A script that fetches it is logged, because it can neither show nor read the provider.
+    """
     is_elsewhere = not location.startswith(("/", context.origin))
     if is_elsewhere and context.connection.headers.get("sec-fetch-mode") == "cors":
         context.party.announcer.advise(
@@ -281,11 +284,6 @@ def _advise_on_fetch(context: RequestContext, location: str) -> None:
             f"a script fetched {context.path}, whose response leads to the provider, so that its "
             'browser says "Failed to fetch": use a link for a login, and a form for a sign-out',
         )
-
-
-def _to_provider(context: RequestContext, location: str, name: str) -> ToProvider:
-    """The response of the method `name`, which the running request must send."""
-    _advise_on_fetch(context, location)
     response = ToProvider(location, name)
     context.note(response)
     return response

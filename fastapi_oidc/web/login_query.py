@@ -38,11 +38,6 @@ async def registration_for(context: RequestContext, options: LoginOptions) -> Re
     party = context.party
     if options.provider is not None:
         if (named := party.named(options.provider)) is None:
-            party.announcer.advise(
-                "provider",
-                f"a login named {shown(options.provider)}; the names of the registrations are "
-                f"{', '.join(context.runtime.labels)}",
-            )
             raise HTTPException(404, "There is no such provider.", NO_STORE)
         return named
     if not party.is_one_of_several:
@@ -79,11 +74,6 @@ def advise_on_login(context: RequestContext, asked: LoginQuery, elsewhere: str |
     if asked.return_to is None and unread:  # perhaps for it
         known = ", ".join(LoginQuery.model_fields)
         advise("a login", f"does not read {shown(min(unread))}, but {known}")
-    if context.party.application.before_session_persist is None:
-        for name, guard in (("acr_values", "require_acr"), ("max_age", "require_recent")):
-            if getattr(asked, name) not in ("", None) and not context.engine.requires(name):
-                text = f"a login asked for it, and no guard requires it: oidc.{guard}(...) does"
-                advise(name, text)
     if context.runtime.origin is None and not is_this_machine(host):  # anybody can choose it
         where = f"it is missing, so a login returns to the host of its request, here {shown(host)}"
         advise("base_url", f"{where}: set it, except on this machine")
@@ -96,7 +86,5 @@ def advise_on_login(context: RequestContext, asked: LoginQuery, elsewhere: str |
 def advise_on_return(context: RequestContext, return_to: str | None) -> None:
     """Log that the `return_to` of a login or logout is not followed because of its origin."""
     if return_to and not same_origin_path(return_to, default="", origin=context.origin):
-        text = f"nobody returns to {shown(return_to)}: only paths of this application"
-        if return_to[0] != "/" and ":" not in return_to:
-            text += f", such as {shown('/' + return_to)}"
+        text = f"nobody returns to {shown(return_to)}: only paths of this application, as /me"
         context.party.announcer.advise("return_to", text)

@@ -13,7 +13,6 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fastapi_oidc.errors import Code, ConfigurationError, OIDCError, misconfigured
-from fastapi_oidc.web.application import with_cors
 from fastapi_oidc.web.checks import report
 from fastapi_oidc.web.context import RequestContext
 from fastapi_oidc.web.misuse import SCOPE_KEY, require_kind
@@ -99,7 +98,7 @@ class OIDCMiddleware:
                 raise
             if is_a_mistake:
                 context.faults()  # told by this error, whose response they must not refuse
-            refusal = with_cors(scope["app"], self._engine.name, await response_to(owner, error))
+            refusal = await response_to(owner, error)
             await refusal(scope, receive, response.send)
         except Exception as error:
             for fault in context.faults():

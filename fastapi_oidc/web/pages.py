@@ -181,38 +181,20 @@ _COMMENT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """An ES module and its version, a hash of its content."""
+SCRIPT: Final = _COMMENT.sub(b"", (Path(__file__).parent / "browser/oidc-context.js").read_bytes())
+"""The browser component, an ES module without comments on lines of their own."""
 
-    content: bytes
-    version: str
-    media_type: str = "text/javascript; charset=utf-8"
-
-    @classmethod
-    def read(cls, path: Path) -> Script:
-        """The module at `path`, without comments on lines of their own."""
-        content = _COMMENT.sub(b"", path.read_bytes())
-        return cls(content, sha256(content).hexdigest()[:16])
-
-    @property
-    def etag(self) -> str:
-        """A strong entity tag (RFC 9110 8.8.3)."""
-        return f'"{self.version}"'
-
-    def headers(self, requested_version: str | None) -> dict[str, str]:
-        """The headers: caches keep the URL with this version for a year, and revalidate others."""
-        current = requested_version == self.version
-        caching = "public, max-age=31536000, immutable" if current else "no-cache"
-        return {"Cache-Control": caching, "ETag": self.etag, "X-Content-Type-Options": "nosniff"}
-
-    async def serve(self, connection: HTTPConnection) -> Response:
-        """The module, or 304 for a browser that has this version (RFC 9110 13.1.2)."""
-        headers = self.headers(connection.query_params.get("v"))
-        known = connection.headers.get("if-none-match", "")
-        if self.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
-            return Response(status_code=304, headers=headers)
-        return Response(self.content, media_type=self.media_type, headers=headers)
+SCRIPT_VERSION: Final = sha256(SCRIPT).hexdigest()[:16]
 
 
-SCRIPT: Final = Script.read(Path(__file__).parent / "browser" / "oidc-context.js")
+async def serve_script(connection: HTTPConnection) -> Response:
+    """The browser component, or 304 for a browser that has this version (RFC 9110 13.1.2).
+
+    Caches keep the URL with this version for a year, and revalidate others.
+    """
+    etag, is_current = f'"{SCRIPT_VERSION}"', connection.query_params.get("v") == SCRIPT_VERSION
+    caching = "public, max-age=31536000, immutable" if is_current else "no-cache"
+    headers = {"Cache-Control": caching, "ETag": etag, "X-Content-Type-Options": "nosniff"}
+    if etag in connection.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(SCRIPT, media_type="text/javascript; charset=utf-8", headers=headers)

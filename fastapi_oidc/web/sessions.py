@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Any, Never
+from typing import Any
 
 from fastapi.encoders import jsonable_encoder
 from pydantic import BaseModel
@@ -167,7 +167,7 @@ class Sessions(Serving[Identity, RequestData]):
 
     async def revoke(
         self,
-        *given: Never,
+        *,
         sub: str | None = None,
         sid: str | None = None,
         session_id: str | None = None,
@@ -180,8 +180,6 @@ class Sessions(Serving[Identity, RequestData]):
         exactly one of the others is set, ConfigurationError (configuration.store_missing) without a
         store, SessionError when it is down.
         """
-        if given:
-            raise TypeError("oidc.revoke takes names: oidc.revoke(sub=...), sid or session_id")
         names = {"sub": sub, "sid": sid, "session_id": session_id, "issuer": issuer}
         for name, value in names.items():
             require_kind(f"{name} of oidc.revoke", value, str, NoneType)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from fastapi_oidc.web.pages import SCRIPT, silent_page
+from fastapi_oidc.web.pages import serve_script, silent_page
 
 EIGHT_HOURS = 8 * 3600
 NOBODY: dict[str, object] = {"is_authenticated": False}
@@ -70,7 +70,7 @@ class Site:
         """The site; a GET of any path that is not listed shows the page."""
         return Starlette(
             routes=[
-                Route("/auth/oidc-context.js", self._script),
+                Route("/auth/oidc-context.js", serve_script),
                 Route("/auth/session", self._session),
                 Route("/auth/session-management", self._session_management),
                 Route("/auth/login", self._login),
@@ -115,11 +115,6 @@ class Site:
             f"{self.body or element}<p>Content</p></html>"
         )
         return HTMLResponse(html, headers={"Content-Security-Policy": policy + "; img-src data:"})
-
-    async def _script(self, request: Request) -> Response:
-        return Response(
-            SCRIPT.content, media_type=SCRIPT.media_type, headers=SCRIPT.headers(SCRIPT.version)
-        )
 
     async def _session(self, request: Request) -> Response:
         self._count(request)

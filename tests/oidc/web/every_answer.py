@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fastapi_oidc.testing import ServerError
-from fastapi_oidc.web.pages import SCRIPT
+from fastapi_oidc.web.pages import SCRIPT_VERSION
 from fastapi_oidc.web.requests import MAX_FIELDS
 from tests.oidc.web.asking import (
     FORM_POST,
@@ -45,7 +45,7 @@ FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
 LOST: Final = "/auth/callback?state=unknown&code=1"
 TOO_MANY: Final = "/auth/logged-out?" + "&".join(["a=1"] * (MAX_FIELDS + 1))
 FOREIGN: Final = {"origin": "https://elsewhere.test", "sec-fetch-site": "cross-site"}
-KNOWN: Final = {"if-none-match": SCRIPT.etag}
+KNOWN: Final = {"if-none-match": f'W/"1", "{SCRIPT_VERSION}"'}
 
 
 def page_and_json(
@@ -125,7 +125,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /session-management` 200 JSON": [asking("GET", "/auth/session-management")],
     "`GET /oidc-context.js` 200": [asking("GET", SCRIPT_URL)],
     "`GET /oidc-context.js?v=` 200 this version": [
-        asking("GET", f"{SCRIPT_URL}?v={SCRIPT.version}")
+        asking("GET", f"{SCRIPT_URL}?v={SCRIPT_VERSION}")
     ],
     "`GET /oidc-context.js` 304": [asking("GET", SCRIPT_URL, KNOWN)],
     "`require_auth` 302 to the login": [asking("GET", "/me", PAGE)],

@@ -7,7 +7,7 @@ from fastapi import Depends, FastAPI, Form, Request
 
 from fastapi_oidc import OIDC, Code, OIDCSession, PublicSessionContext, SessionError
 from fastapi_oidc.testing import ServerError
-from fastapi_oidc.web.pages import SCRIPT
+from fastapi_oidc.web.pages import SCRIPT_VERSION
 from fastapi_oidc.web.runtime import CSRFTokens
 from tests.oidc.protocol.examples import each
 from tests.oidc.session.examples import a_session
@@ -149,7 +149,7 @@ async def test_the_url_of_the_script_names_its_version() -> None:
             return oidc.script_url(request)
 
     answer = await make_world(mount=with_url).browser().get("/url")
-    assert answer.json() == f"/auth/oidc-context.js?v={SCRIPT.version}"
+    assert answer.json() == f"/auth/oidc-context.js?v={SCRIPT_VERSION}"
 
 
 async def ended(world: World, browser: Any) -> tuple[object, object]:

@@ -154,10 +154,12 @@ def suspended(_context: RequestDataContext[Any]) -> None:
     raise HTTPException(403, "suspended", {"X-Reason": "suspended"})
 
 
-async def test_load_request_data_may_refuse_a_websocket() -> None:
+async def test_load_request_data_may_refuse_a_request_and_a_websocket() -> None:
     world = make_world(mount=mount, load_request_data=suspended)
     browser = world.browser()
     await browser.get("/auth/login?return_to=/auth/session-management&login_hint=alice")
+    answer = await browser.get("/state")
+    assert (answer.status_code, answer.headers["x-reason"]) == (403, "suspended")
     (close,) = await opened(world, dict(browser.cookies))
     assert (close["type"], close["code"]) == ("websocket.close", 1008)
 

@@ -322,12 +322,7 @@ async def test_only_own_urls_are_returned_to(caplog: pytest.LogCaptureFixture) -
         ("return_to=https://localhost/me", "localhost", ""),
         ("redirect_uri=/me", "localhost", "a login: does not read 'redirect_uri', but return_to,"),
         ("return_to=//pages.test", "localhost", "return_to: nobody returns to '//pages.test'"),
-        (
-            "return_to=me",
-            "localhost",
-            "return_to: nobody returns to 'me': only paths of this application, such as '/me'",
-        ),
-        ("provider=Our%20staff", "localhost", "provider: a login named 'Our staff'; the names of "),
+        ("return_to=me", "localhost", "return_to: nobody returns to 'me': only paths of this app"),
         ("", "app.example", "base_url: it is missing, so a login returns to the host of its req"),
     ],
 )
@@ -336,8 +331,7 @@ async def test_why_a_login_may_surprise_is_told(
 ) -> None:
     world = make_world(settings={"base_url": None, "allow_insecure_http": True})
     async with world.browser() as browser:
-        answer = await browser.get(f"/auth/login?{query}", headers={"host": host})
-    assert (answer.status_code == 404) == told.startswith("provider")
+        await browser.get(f"/auth/login?{query}", headers={"host": host})
     advice = [each for each in caplog.messages if not each.startswith("DevProvider")]
     assert [each[: len(told)] for each in advice] == [told] * bool(told)
 
