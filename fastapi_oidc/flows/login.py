@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import Code, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
@@ -16,7 +18,8 @@ from fastapi_oidc.flows.resume import current
 from fastapi_oidc.protocol import authorization, urls
 from fastapi_oidc.session.model import AnySession, LoginTransaction, PreviousSession
 
-Prompt = Literal["none", "login", "consent", "select_account"]
+Prompt: TypeAlias = Literal["none", "login", "consent", "select_account"]
+Hint: TypeAlias = Annotated[str, Field(max_length=255)]
 
 
 @dataclass(frozen=True, slots=True, config=OPTIONS)
@@ -37,9 +40,9 @@ class LoginOptions:
     return_to: str | None = None
     provider: str | None = None
     prompt: Prompt | None = None
-    login_hint: str | None = None
-    max_age: int | None = None
-    acr_values: str | Sequence[str] = ()
+    login_hint: Hint | None = None
+    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
+    acr_values: Hint | Sequence[str] = ()
     scope: str | Sequence[str] | None = None
     extra_params: Mapping[str, str] = field(default_factory=dict)
     silent: bool = False

@@ -165,7 +165,7 @@ class Endpoints(Serving[Identity, RequestData]):
 
     async def _serve_login(self, request: Request) -> Response:
         context = self._context(request)
-        asked = requests.parsed_query(request, login_query.LoginQuery)
+        asked = login_query.options_in(request.query_params)
         if asked.silent:
             requests.require_own_iframe(request)
             try:
@@ -177,7 +177,7 @@ class Endpoints(Serving[Identity, RequestData]):
         login_query.advise_on_login(context, asked, elsewhere)
         if elsewhere is not None:
             return _redirect(elsewhere)
-        return await self.login(request, LoginOptions(**asked.model_dump(exclude={"silent"})))
+        return await self.login(request, asked)
 
     async def _serve_callback(
         self, request: Request, on_success: OnSuccess[Identity] | None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Final
 from urllib.parse import urlencode
 
-from pydantic import BaseModel, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
-from fastapi_oidc.clock import LONGEST_DURATION
 from fastapi_oidc.errors import misconfigured
-from fastapi_oidc.flows.login import LoginOptions, Prompt
+from fastapi_oidc.flows.login import LoginOptions
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.protocol.refusal import shown
 from fastapi_oidc.protocol.urls import is_this_machine, same_origin_path
@@ -20,17 +21,24 @@ from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.requests import MOVED
 from fastapi_oidc.web.routes import Role
 
+PARAMETERS: Final = (
+    *("return_to", "provider", "prompt", "login_hint", "max_age", "acr_values", "silent"),
+)
+"""The parameters of `GET /login`: what a link may ask for."""
 
-class LoginQuery(BaseModel):
-    """The parameters of `GET /login`."""
+_OPTIONS: Final = TypeAdapter(LoginOptions)
 
-    return_to: str | None = None
-    provider: str | None = None
-    prompt: Prompt | None = None
-    login_hint: Annotated[str | None, Field(max_length=255)] = None
-    max_age: Annotated[int | None, Field(ge=0, le=LONGEST_DURATION)] = None
-    acr_values: Annotated[str, Field(max_length=255)] = ""
-    silent: bool = False
+
+def options_in(query: QueryParams) -> LoginOptions:
+    """The options in the query; the last value of a repeated parameter counts.
+
+    Raises RequestValidationError (422), as FastAPI does for the parameters of an endpoint.
+    """
+    given = {name: query[name] for name in PARAMETERS if name in query}
+    try:
+        return _OPTIONS.validate_python(given, strict=False)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False)) from None
 
 
 async def registration_for(context: RequestContext, options: LoginOptions) -> RelyingParty | None:
@@ -57,7 +65,7 @@ def choices(context: RequestContext, options: LoginOptions) -> tuple[tuple[str, 
             "a login with scope or extra_params names its provider: users cannot choose"
         )
     words, login = options.acr_values, context.link_to(Role.LOGIN)
-    wanted = {name: getattr(options, name) for name in LoginQuery.model_fields}
+    wanted = {name: getattr(options, name) for name in PARAMETERS}
     wanted["acr_values"] = (words if isinstance(words, str) else " ".join(words)) or None
     asked = {name: value for name, value in wanted.items() if not (value is None or value is False)}
     return tuple(
@@ -66,14 +74,13 @@ def choices(context: RequestContext, options: LoginOptions) -> tuple[tuple[str, 
     )
 
 
-def advise_on_login(context: RequestContext, asked: LoginQuery, elsewhere: str | None) -> None:
+def advise_on_login(context: RequestContext, asked: LoginOptions, elsewhere: str | None) -> None:
     """Log why a login may surprise. It is sent `elsewhere` if it began at another address."""
     advise, host = context.party.announcer.advise, context.connection.headers.get("host", "")
-    unread = context.connection.query_params.keys() - LoginQuery.model_fields - {MOVED}
+    unread = context.connection.query_params.keys() - {*PARAMETERS, MOVED}
     advise_on_root_path(context)
     if asked.return_to is None and unread:  # perhaps for it
-        known = ", ".join(LoginQuery.model_fields)
-        advise("a login", f"does not read {shown(min(unread))}, but {known}")
+        advise("a login", f"does not read {shown(min(unread))}, but {', '.join(PARAMETERS)}")
     if context.runtime.origin is None and not is_this_machine(host):  # anybody can choose it
         where = f"it is missing, so a login returns to the host of its request, here {shown(host)}"
         advise("base_url", f"{where}: set it, except on this machine")

@@ -23,26 +23,9 @@ NO_STORE: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 UNREFERRED: Final = NO_STORE | {"Referrer-Policy": "no-referrer"}
 """Also, the next site does not get the URL, which may have a code or state (RFC 9700 4.2.4)."""
 
-STYLE: Final = (
-    ":root{color-scheme:light dark}"
-    "body{margin:0;min-height:100vh;display:grid;place-items:center;background:#f4f5f7;"
-    "color:#1b1f24;font:1rem/1.5 system-ui,sans-serif}"
-    "main{box-sizing:border-box;width:min(28rem,100% - 2rem);margin:1rem;padding:2rem;"
-    "background:#fff;border:1px solid #d5d9df;border-radius:.75rem}"
-    "h1{margin:0;font-size:1.375rem;line-height:1.3}"
-    "p{margin:.75rem 0 0}p,pre{overflow-wrap:anywhere}pre{white-space:pre-wrap}"
-    "a,button{display:inline-block;margin-top:1.5rem;padding:.625rem 1.125rem;border:0;"
-    "border-radius:.5rem;background:#1d5fc4;color:#fff;font:inherit;font-weight:600;"
-    "text-decoration:none;cursor:pointer}"
-    "a:hover,button:hover{background:#174c9e}"
-    "a.other{background:none;color:inherit;text-decoration:underline}"
-    "a:focus-visible,button:focus-visible{outline:3px solid currentColor;outline-offset:3px}"
-    "small{display:block;margin-top:1.5rem;color:#59616b;overflow-wrap:anywhere}"
-    "@media(prefers-color-scheme:dark){body{background:#14171a;color:#e7eaee}"
-    "main{background:#1e2226;border-color:#3a4047}"
-    "a,button{background:#8ab8ff;color:#0d1b30}a:hover,button:hover{background:#aecdff}"
-    "small{color:#a4adb7}}"
-)
+_BROWSER: Final = Path(__file__).parent / "browser"
+
+STYLE: Final = re.sub(r"\s*\n\s*", "", (_BROWSER / "pages.css").read_text())
 STYLE_SOURCE: Final = f"style-src 'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
 """The Content-Security-Policy source that allows this style only."""
 
@@ -181,7 +164,7 @@ _COMMENT = re.compile(
 )
 
 
-SCRIPT: Final = _COMMENT.sub(b"", (Path(__file__).parent / "browser/oidc-context.js").read_bytes())
+SCRIPT: Final = _COMMENT.sub(b"", (_BROWSER / "oidc-context.js").read_bytes())
 """The browser component, an ES module without comments on lines of their own."""
 
 SCRIPT_VERSION: Final = sha256(SCRIPT).hexdigest()[:16]

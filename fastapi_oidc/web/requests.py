@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.types import Scope
@@ -38,8 +36,6 @@ URL_ENCODED = "application/x-www-form-urlencoded"
 
 _BLANK: Final = b" \t"
 _SCHEMES: Final[dict[bytes, Scheme]] = {b"bearer": "Bearer", b"dpop": "DPoP"}
-
-Query = TypeVar("Query", bound=BaseModel)
 
 
 class OwnRequest:
@@ -248,19 +244,6 @@ def own_cookies(headers: Iterable[tuple[bytes, bytes]], names: CookieNames) -> d
                     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
                     found[name] = text[1:-1] if is_quoted else text
     return found
-
-
-def parsed_query(connection: HTTPConnection, model: type[Query]) -> Query:
-    """The query as `model`; the last value of a repeated parameter counts.
-
-    Raises RequestValidationError (422), as FastAPI does for the parameters of an endpoint.
-    """
-    try:
-        return model.model_validate(dict(connection.query_params))
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        faults = [{**detail, "loc": ("query", *detail["loc"])} for detail in details]
-        raise RequestValidationError(faults) from None
 
 
 def query_parameters(connection: HTTPConnection, fault: Code) -> Parameters:

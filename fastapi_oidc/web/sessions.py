@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import NoneType
 from typing import Any
 
@@ -22,7 +23,6 @@ from fastapi_oidc.web.guards import usable_session
 from fastapi_oidc.web.misuse import awaited, require_kind
 from fastapi_oidc.web.pages import NO_STORE
 from fastapi_oidc.web.refusals import SignInRequired
-from fastapi_oidc.web.requests import parsed_query
 from fastapi_oidc.web.routes import Owning, Role
 from fastapi_oidc.web.runtime import OIDCLocals, PublicSessionContext, RequestData, Runtime
 from fastapi_oidc.web.serving import EndpointFunction, Serving
@@ -76,24 +76,17 @@ async def session_document(
 
 async def session_management(party: RelyingParty, origin: str | None) -> SessionManagementConfig:
     """The configuration; unsupported while the provider's metadata is unavailable."""
-    try:
-        metadata = await party.provider.metadata()
-    except OIDCError:
-        return SessionManagementConfig(supported=False)
-    if metadata.check_session_iframe is None:
+    iframe = None
+    with suppress(OIDCError):
+        iframe = (await party.provider.metadata()).check_session_iframe
+    if iframe is None:
         return SessionManagementConfig(supported=False)
     return SessionManagementConfig(
         supported=True,
         client_id=party.settings.client_id,
-        check_session_iframe=metadata.check_session_iframe,
+        check_session_iframe=iframe,
         redirect_origin=origin,
     )
-
-
-class SessionQuery(BaseModel):
-    """The parameters of `GET /session`."""
-
-    active: bool = False
 
 
 class Sessions(Serving[Identity, RequestData]):
@@ -237,8 +230,8 @@ class Sessions(Serving[Identity, RequestData]):
         return self._named(Role.SESSION_MANAGEMENT, self._serve_session_management)
 
     async def _serve_session(self, request: Request) -> Response:
-        active, context = parsed_query(request, SessionQuery).active, self._context(request)
-        locals = await context.locals(active=active)
+        context, active = self._context(request), request.query_params.get("active")
+        locals = await context.locals(active=active in ("1", "true"))
         usable_session(locals)
         return _not_stored(await session_document(context.runtime, locals))
 

@@ -33,7 +33,7 @@ from fastapi_oidc.testing import (
     sign_in,
     sign_in_sync,
 )
-from fastapi_oidc.web.login_query import LoginQuery
+from fastapi_oidc.web.login_query import PARAMETERS
 from tests.examples.programs import new_browser
 from tests.oidc.world import BASE_URL, application, client_at
 from tests.packaging.built import REPOSITORY
@@ -116,7 +116,7 @@ def test_the_page_lists_every_parameter_of_a_login(monkeypatch: pytest.MonkeyPat
     page = Served("sign-in.md", monkeypatch)
     rows = [line.split(" | ") for line in page.text.splitlines() if line.startswith("| ")][1:]
     query, options = ({row[column].strip("| `") for row in rows} - {""} for column in (0, 1))
-    assert query == set(LoginQuery.model_fields) - {"silent"}
+    assert query == {*PARAMETERS} - {"silent"}
     assert options == {each.name for each in fields(LoginOptions)} - {"silent"}
     with page.browser() as browser:
         assert browser.get("/auth/login?max_age=soon").status_code == 422
