@@ -14,7 +14,7 @@ from tests.oidc.conformance.relying_party import (
     with_unnamed_keys,
     without,
 )
-from tests.oidc.protocol.jose.keypairs import rsa_jwk, rsa_key
+from tests.oidc.protocol.jose.keypairs import public_jwk, rsa_key
 
 REFUSED: Refusals = {
     "oidcc-client-test-invalid-iss": (with_suffix("iss", "1"), Code.ID_TOKEN_ISSUER),
@@ -50,7 +50,7 @@ async def test_oidcc_client_test_kid_absent_single_jwks(rp: RelyingParty) -> Non
 
 async def test_oidcc_client_test_kid_absent_multiple_jwks(rp: RelyingParty) -> None:
     rp.edit("id_token_header", without("kid"))
-    rp.edit("jwks", with_unnamed_keys(rsa_jwk(rsa_key("another"), use="sig")))
+    rp.edit("jwks", with_unnamed_keys(public_jwk(rsa_key("another"), use="sig")))
     await rp.must_accept()
 
 

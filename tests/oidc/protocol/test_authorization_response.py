@@ -4,28 +4,17 @@ from typing import Any
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.authorization import (
-    PROTECTED_PARAMETERS,
-    AuthorizationCode,
-    AuthorizationRefused,
-    Parameters,
-    authorization_parameters,
-    code_challenge,
-    pushed_request_uri,
-    require_unprotected,
-    response_state,
-    with_openid,
-)
+from fastapi_oidc.protocol import authorization
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, Rules, breaking, changes, refused
 
-ANSWER: Parameters = {
+ANSWER: authorization.Parameters = {
     "code": ["code-1"],
     "state": ["state-1"],
     "iss": [ISSUER],
     "session_state": ["abc.salt"],
     "unknown": ["1", "2"],
 }
-REFUSAL: Parameters = {
+REFUSAL: authorization.Parameters = {
     "error": ["access_denied"],
     "error_description": ["No."],
     "state": ["state-1"],
@@ -33,8 +22,10 @@ REFUSAL: Parameters = {
 }
 
 
-def parse(answer: Parameters, *, issuer_promised: bool = True) -> AuthorizationCode:
-    return AuthorizationCode.parse(
+def parse(
+    answer: authorization.Parameters, *, issuer_promised: bool = True
+) -> authorization.AuthorizationCode:
+    return authorization.AuthorizationCode.parse(
         answer, state="state-1", issuer=ISSUER, issuer_promised=issuer_promised
     )
 
@@ -92,7 +83,7 @@ def test_a_parameter_may_be_as_long_as_an_encrypted_code() -> None:
     [(["No."], "No."), ([], ""), (["<script>\r\n" + "a" * 3000], r"<script>\r\n" + "a" * 1988)],
 )
 def test_a_refusal_has_its_texts_escaped_and_cut(said: list[str], description: str) -> None:
-    with pytest.raises(AuthorizationRefused) as caught:
+    with pytest.raises(authorization.AuthorizationRefused) as caught:
         parse({**REFUSAL, "error_description": said})
     assert caught.value.code is Code.AUTHORIZATION_REFUSED
     assert (caught.value.error, caught.value.error_description) == ("access_denied", description)
@@ -114,7 +105,7 @@ def test_a_refusal_is_believed_only_from_the_right_provider(
 
 
 def test_the_state_is_read_before_anything_is_known() -> None:
-    assert response_state(ANSWER) == "state-1"
+    assert authorization.response_state(ANSWER) == "state-1"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +119,7 @@ def test_the_state_is_read_before_anything_is_known() -> None:
 )
 def test_an_unusable_state_is_refused(values: list[str], code: Code) -> None:
     with refused(code, ProtocolViolation):
-        response_state({"state": values})
+        authorization.response_state({"state": values})
 
 
 OWN = {
@@ -157,28 +148,28 @@ REQUIRED = {
     [((), ("openid",)), (("a",), ("openid", "a")), (("a", "openid", "a"), ("openid", "a"))],
 )
 def test_openid_is_always_in_the_scope(scope: tuple[str, ...], sent: tuple[str, ...]) -> None:
-    assert with_openid(scope) == sent
+    assert authorization.with_openid(scope) == sent
 
 
 def test_parameters_are_sent_when_they_have_a_value() -> None:
     nothing = {"prompt": None, "login_hint": "", "acr_values": ()}
-    assert authorization_parameters({}, **OWN, **nothing) == REQUIRED
-    parameters = authorization_parameters(
+    assert authorization.authorization_parameters({}, **OWN, **nothing) == REQUIRED
+    parameters = authorization.authorization_parameters(
         {"ui_locales": "de", "prompt": "login"}, **OWN, prompt="none", max_age=0
     )
     assert parameters == REQUIRED | {"ui_locales": "de", "prompt": "none", "max_age": "0"}
 
 
-@pytest.mark.parametrize("name", sorted(PROTECTED_PARAMETERS))
+@pytest.mark.parametrize("name", sorted(authorization.PROTECTED_PARAMETERS))
 def test_extra_parameters_cannot_set_a_protected_one(name: str) -> None:
     with refused(Code.CONFIGURATION_PROTECTED_PARAMETER, ConfigurationError):
-        require_unprotected({"ui_locales": "de", name: "x"})
+        authorization.require_unprotected({"ui_locales": "de", name: "x"})
     with refused(Code.CONFIGURATION_PROTECTED_PARAMETER, ConfigurationError):
-        authorization_parameters({name: "x"}, **OWN)
+        authorization.authorization_parameters({name: "x"}, **OWN)
 
 
 def test_everything_a_check_relies_on_is_protected() -> None:
-    assert REQUIRED.keys() <= PROTECTED_PARAMETERS
+    assert REQUIRED.keys() <= authorization.PROTECTED_PARAMETERS
 
 
 @pytest.mark.parametrize(
@@ -187,19 +178,19 @@ def test_everything_a_check_relies_on_is_protected() -> None:
 )
 def test_a_pushed_authorization_response_has_a_request_uri(document: object) -> None:
     with refused(Code.PROVIDER_ANSWER_MALFORMED, ProviderError):
-        pushed_request_uri(document)
+        authorization.pushed_request_uri(document)
 
 
 def test_the_example_of_rfc_7636_appendix_b() -> None:
     assert (
-        code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+        authorization.code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
         == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
     )
 
 
 @pytest.mark.parametrize("verifier", ["a" * 43, "a" * 128, "-._~" * 20])
 def test_a_verifier_of_allowed_length_and_characters(verifier: str) -> None:
-    assert len(code_challenge(verifier)) == 43
+    assert len(authorization.code_challenge(verifier)) == 43
 
 
 @pytest.mark.parametrize(
@@ -207,4 +198,4 @@ def test_a_verifier_of_allowed_length_and_characters(verifier: str) -> None:
 )
 def test_any_other_verifier_is_refused(verifier: str) -> None:
     with pytest.raises(ValueError, match="7636"):
-        code_challenge(verifier)
+        authorization.code_challenge(verifier)

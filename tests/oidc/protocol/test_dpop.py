@@ -6,40 +6,32 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation
+from fastapi_oidc.protocol import dpop
 from fastapi_oidc.protocol.client_auth import ASSERTION_TYPE, Parts, client_authentication
-from fastapi_oidc.protocol.dpop import (
-    DPoPKey,
-    Proof,
-    accept_proof,
-    access_token_digest,
-    jwk_thumbprint,
-    proof_target,
-)
 from fastapi_oidc.protocol.encoding import CompactJWS, encode_base64url
 from fastapi_oidc.protocol.jose.keys import JsonWebKeySet, verified_claims
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.testing.keys import public_jwk
 from tests.oidc.protocol.examples import CLIENT_ID, ISSUER, NOW, Changes, Rules, breaking, changes
-from tests.oidc.protocol.jose.keypairs import compact, private_pem, rsa_jwk, rsa_key
+from tests.oidc.protocol.jose.keypairs import (
+    compact,
+    ec_key,
+    ed25519_key,
+    private_pem,
+    public_jwk,
+    rsa_key,
+)
 
 URL = "https://api.test/machines"
 TOKEN = "the-access-token"
-KEY = DPoPKey.new()
+KEY = dpop.DPoPKey.new()
 
 
 def claims(**changes: object) -> dict[str, object]:
     """The claims of a good proof; None removes one."""
-    good = {
-        "jti": "jti-1",
-        "htm": "GET",
-        "htu": URL,
-        "iat": NOW,
-        "ath": access_token_digest(TOKEN),
-        "nonce": "nonce-1",
-    }
+    good = {"jti": "jti-1", "htm": "GET", "htu": URL, "iat": NOW, "nonce": "nonce-1"}
+    good["ath"] = dpop.access_token_digest(TOKEN)
     return {name: value for name, value in {**good, **changes}.items() if value is not None}
 
 
@@ -47,7 +39,7 @@ def signed(members: dict[str, object], *, typ: str = "dpop+jwt", jwk: Any = KEY.
     return Signer.of_private_key(KEY.key).sign(members, typ=typ, jwk=jwk)
 
 
-def accepted(proof: str, **changes: Any) -> Proof:
+def accepted(proof: str, **changes: Any) -> dpop.Proof:
     request = {
         "method": "GET",
         "url": URL,
@@ -56,7 +48,7 @@ def accepted(proof: str, **changes: Any) -> Proof:
         "thumbprint": KEY.thumbprint,
         "nonce": "nonce-1",
     }
-    return accept_proof(proof, **{**request, **changes})
+    return dpop.accept_proof(proof, **{**request, **changes})
 
 
 def refused(proof: str, **changes: Any) -> Code:
@@ -67,7 +59,7 @@ def refused(proof: str, **changes: Any) -> Code:
 
 
 def test_a_good_proof() -> None:
-    assert accepted(signed(claims())) == Proof("jti-1", KEY.thumbprint, NOW)
+    assert accepted(signed(claims())) == dpop.Proof("jti-1", KEY.thumbprint, NOW)
 
 
 def test_what_a_key_makes_is_accepted() -> None:
@@ -87,7 +79,7 @@ def test_swapped_arguments_are_no_proof() -> None:
 
 def test_at_a_token_endpoint_neither_token_nor_nonce_is_needed() -> None:
     proof = KEY.proof("POST", URL, NOW)
-    assert accept_proof(proof, method="POST", url=URL, now=NOW).thumbprint == KEY.thumbprint
+    assert dpop.accept_proof(proof, method="POST", url=URL, now=NOW).thumbprint == KEY.thumbprint
 
 
 BROKEN: Rules = {
@@ -103,7 +95,7 @@ BROKEN: Rules = {
         *changes("htu", "https://api.test/other", "https://api.test:8443/machines"),
     ],
     Code.DPOP_ISSUED_AT: changes("iat", NOW - 61, NOW + 61),
-    Code.DPOP_ACCESS_TOKEN: changes("ath", None, access_token_digest("another")),
+    Code.DPOP_ACCESS_TOKEN: changes("ath", None, dpop.access_token_digest("another")),
     Code.DPOP_NONCE: changes("nonce", None, "nonce-0"),
 }
 
@@ -124,7 +116,7 @@ def test_urls_are_compared_normalized(htu: str) -> None:
 
 
 def test_the_token_may_be_bound_to_another_key() -> None:
-    assert refused(signed(claims()), thumbprint=DPoPKey.new().thumbprint) is Code.DPOP_KEY
+    assert refused(signed(claims()), thumbprint=dpop.DPoPKey.new().thumbprint) is Code.DPOP_KEY
 
 
 class TestHeader:
@@ -145,8 +137,8 @@ class TestHeader:
         assert refused(proof) is Code.DPOP_MALFORMED
 
     def test_the_key_in_it_has_signed_and_is_of_the_algorithm(self) -> None:
-        other = public_jwk(ec.generate_private_key(ec.SECP384R1()).public_key())
-        for jwk in (DPoPKey.new().jwk, other):
+        other = public_jwk(ec_key("P-384"))
+        for jwk in (dpop.DPoPKey.new().jwk, other):
             assert refused(signed(claims(), jwk=jwk)) is Code.DPOP_SIGNATURE
 
     @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "a.b.c.d.e", "é.é.é", "x" * 70_000])
@@ -162,30 +154,26 @@ class TestHeader:
 
     @pytest.mark.parametrize(
         ("key", "algorithm"),
-        [
-            (rsa_key(), "PS256"),
-            (ec.generate_private_key(ec.SECP521R1()), "ES512"),
-            (ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
-        ],
+        [(rsa_key(), "PS256"), (ec_key("P-521"), "ES512"), (ed25519_key(), "EdDSA")],
     )
     def test_other_kinds_of_keys(self, key: Any, algorithm: str) -> None:
-        jwk = public_jwk(key.public_key())
+        jwk = public_jwk(key)
         signer = Signer.of_private_key(key, algorithm=algorithm)
         proof = signer.sign(claims(), typ="dpop+jwt", jwk=jwk)
         found = accepted(proof, thumbprint=None)
-        assert found.thumbprint == jwk_thumbprint(jwk)
+        assert found.thumbprint == dpop.jwk_thumbprint(jwk)
 
 
 class TestKey:
     def test_a_text_of_43_characters_and_back(self) -> None:
         text = KEY.to_text()
         assert len(text) == 43
-        assert DPoPKey.from_text(text).thumbprint == KEY.thumbprint
+        assert dpop.DPoPKey.from_text(text).thumbprint == KEY.thumbprint
 
     @pytest.mark.parametrize("text", ["", "AQEB", "A" * 43, "!" * 43, "_" * 43])
     def test_another_text_is_no_key(self, text: str) -> None:
         with pytest.raises(ValueError) as error:  # noqa: PT011 (of any library)
-            DPoPKey.from_text(text)
+            dpop.DPoPKey.from_text(text)
         assert len(text) < 43 or text not in str(error.value)
 
     def test_it_has_no_secret_in_its_repr(self) -> None:
@@ -193,25 +181,25 @@ class TestKey:
         assert "d" not in KEY.jwk
 
     def test_keys_differ(self) -> None:
-        assert DPoPKey.new().thumbprint != KEY.thumbprint
+        assert dpop.DPoPKey.new().thumbprint != KEY.thumbprint
 
 
-def test_the_thumbprint_of_rfc_7638() -> None:
-    """The example of RFC 7638 3.1, whose other members do not count."""
-    modulus = (
-        "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_"
-        "BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_"
-        "FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI"
-        "4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"
-    )
-    jwk = {"kty": "RSA", "n": modulus, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"}
-    assert jwk_thumbprint(jwk) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"
+def test_the_thumbprint_of_rfc_9449() -> None:
+    """The key and `jkt` of the examples in RFC 9449 4.1 and 6.1; other members do not count."""
+    jwk = {
+        "kty": "EC",
+        "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs",
+        "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA",
+        "crv": "P-256",
+        "kid": "2011-04-29",
+    }
+    assert dpop.jwk_thumbprint(jwk) == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 
 
 def test_the_digest_of_rfc_9449() -> None:
     """The access token and `ath` of the example in RFC 9449 7.1."""
     token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
-    assert access_token_digest(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+    assert dpop.access_token_digest(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +213,7 @@ def test_the_digest_of_rfc_9449() -> None:
     ],
 )
 def test_targets(url: str, target: str) -> None:
-    assert proof_target(url) == target
+    assert dpop.proof_target(url) == target
 
 
 SECRET = "a secret: with % and + and é and at least 48 bytes"
@@ -292,7 +280,7 @@ def test_an_assertion_names_the_client_and_one_audience(method: str, algorithm: 
     assert token.header.alg == (algorithm or ("HS256" if by_secret else "RS256"))
     assert token.header.typ == "client-authentication+jwt"
     assert token.header.kid == (None if by_secret else "key-1")
-    keys = JsonWebKeySet.parse({"keys": [rsa_jwk(rsa_key(), kid="key-1")]})
+    keys = JsonWebKeySet.parse({"keys": [public_jwk(rsa_key(), kid="key-1")]})
     claims = verified_claims(token, keys, algorithms={token.header.alg}, client_secret=SECRET)
     who = {"iss": CLIENT_ID, "sub": CLIENT_ID, "aud": ISSUER}
     assert claims == who | {"jti": "jti-1", "iat": NOW, "exp": NOW + 60}

@@ -4,15 +4,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from fastapi_oidc.errors import Code, ProtocolViolation
+from fastapi_oidc.protocol import id_token
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.id_token import (
-    LOGOUT_EVENT,
-    Expected,
-    LogoutToken,
-    accept_logout_token,
-    end_session_url,
-    logout_token_parameter,
-)
 from tests.oidc.protocol.examples import (
     ABSENT,
     AT,
@@ -37,18 +30,18 @@ VALID: dict[str, JSON] = {
     "exp": NOW + 120,
     "jti": "bWJq",
     "sid": "op-session-1",
-    "events": {LOGOUT_EVENT: {}},
+    "events": {id_token.LOGOUT_EVENT: {}},
     "ignored_claim": "ignored",
 }
-EXPECTED = Expected(TRUSTED, CLIENT_ID)
+EXPECTED = id_token.Expected(TRUSTED, CLIENT_ID)
 
 
-def accept(change: Changes, *, typ: str | None = None) -> LogoutToken:
-    return accept_logout_token(typ, changed(VALID, change), EXPECTED, AT)
+def accept(change: Changes, *, typ: str | None = None) -> id_token.LogoutToken:
+    return id_token.accept_logout_token(typ, changed(VALID, change), EXPECTED, AT)
 
 
 def test_the_unchanged_token_is_accepted() -> None:
-    assert accept({}) == LogoutToken(
+    assert accept({}) == id_token.LogoutToken(
         iss=ISSUER,
         iat=NOW,
         sub="248289761001",
@@ -64,7 +57,7 @@ def test_the_unchanged_token_is_accepted() -> None:
         {"sub": None},
         {"sid": None},
         {"aud": [CLIENT_ID]},
-        {"events": {LOGOUT_EVENT: {"any": "member"}, "urn:other": {}}},
+        {"events": {id_token.LOGOUT_EVENT: {"any": "member"}, "urn:other": {}}},
         {"iat": NOW + 30},
         {"exp": NOW - 29},
     ],
@@ -80,9 +73,9 @@ def test_a_session_whose_name_is_a_number_is_named_as_in_the_id_token() -> None:
 WITHOUT_EXP = replace(EXPECTED, logout_without_exp=True)
 
 
-def accept_without_exp(change: Changes) -> LogoutToken:
+def accept_without_exp(change: Changes) -> id_token.LogoutToken:
     claims = changed(VALID, {"exp": ABSENT, **change})
-    return accept_logout_token(None, claims, WITHOUT_EXP, AT)
+    return id_token.accept_logout_token(None, claims, WITHOUT_EXP, AT)
 
 
 @pytest.mark.parametrize("exp", [ABSENT, None])
@@ -146,8 +139,10 @@ BROKEN: Rules = {
         *changes("sid", ["op-session-1"]),
     ],
     Code.LOGOUT_TOKEN_EVENTS: [
-        *changes("events", ABSENT, [LOGOUT_EVENT], LOGOUT_EVENT, {OTHER_EVENT: {}}),
-        *changes("events", {LOGOUT_EVENT: True}, {LOGOUT_EVENT: None}),
+        *changes(
+            "events", ABSENT, [id_token.LOGOUT_EVENT], id_token.LOGOUT_EVENT, {OTHER_EVENT: {}}
+        ),
+        *changes("events", {id_token.LOGOUT_EVENT: True}, {id_token.LOGOUT_EVENT: None}),
     ],
     Code.LOGOUT_TOKEN_NONCE: changes("nonce", "nonce-1", None),
 }
@@ -179,24 +174,27 @@ def test_an_odd_value_is_refused_in_every_claim(name: str, value: JSON) -> None:
 
 def test_trusted_audiences_hold_for_logout_tokens_too() -> None:
     claims = changed(VALID, {"aud": [CLIENT_ID, "https://api.test"]})
-    expected = Expected(TRUSTED, CLIENT_ID, frozenset({"https://api.test"}))
-    assert accept_logout_token(None, claims, expected, AT).iss == ISSUER
+    expected = id_token.Expected(TRUSTED, CLIENT_ID, frozenset({"https://api.test"}))
+    assert id_token.accept_logout_token(None, claims, expected, AT).iss == ISSUER
 
 
 def test_the_form_has_one_logout_token() -> None:
-    assert logout_token_parameter({"logout_token": ["a.b.c"], "ignored": ["1", "2"]}) == "a.b.c"
+    assert (
+        id_token.logout_token_parameter({"logout_token": ["a.b.c"], "ignored": ["1", "2"]})
+        == "a.b.c"
+    )
 
 
 @pytest.mark.parametrize("values", [[], [""], ["a.b.c", "a.b.c"]])
 def test_any_other_number_of_logout_tokens_is_refused(values: list[str]) -> None:
     with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
-        logout_token_parameter({"logout_token": values})
+        id_token.logout_token_parameter({"logout_token": values})
     with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
-        logout_token_parameter({})
+        id_token.logout_token_parameter({})
 
 
 def test_the_parameters_of_a_logout_follow_the_query_of_the_endpoint() -> None:
     given = {"client_id": CLIENT_ID, "post_logout_redirect_uri": "https://app.test/?a=b"}
-    url = urlsplit(end_session_url("https://op.test/logout?tenant=1", **given, state=None))
+    url = urlsplit(id_token.end_session_url("https://op.test/logout?tenant=1", **given, state=None))
     assert url.path == "/logout"
     assert parse_qsl(url.query) == [("tenant", "1"), *given.items()]

@@ -1,23 +1,14 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from fastapi_oidc.errors import Code, ConfigurationError, ProtocolViolation, ProviderError
-from fastapi_oidc.protocol.claims import TrustedIssuer, accept_signed_userinfo
+from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.encoding import JSON
-from fastapi_oidc.protocol.id_token import (
-    Authentication,
-    Expected,
-    accept_id_token,
-    accept_logout_token,
-    accept_refreshed_id_token,
-)
 from fastapi_oidc.protocol.metadata import ProviderMetadata
 from tests.oidc.protocol.examples import (
     ABSENT,
-    AT,
-    CLIENT_ID,
     ISSUER,
     TRUSTED,
     Changes,
@@ -26,8 +17,6 @@ from tests.oidc.protocol.examples import (
     each,
     refused,
 )
-from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
-from tests.oidc.protocol.test_logout_messages import VALID as LOGOUT
 
 DOCUMENT: dict[str, JSON] = {
     "issuer": ISSUER,
@@ -253,53 +242,6 @@ def test_impossible_tenants_are_a_fault_of_the_configuration(issuer: str, names:
 
 TEMPLATE = "https://login.test/{tenantid}/v2.0"
 OF_OURS = TrustedIssuer.of(SHARED, [OURS])
-AUDIENCE = (CLIENT_ID, API)
-OF_TENANTS = replace(EXPECTED, issuer=OF_OURS)
-
-
-def accept_at_login(claims: dict[str, JSON]) -> str:
-    return accept_id_token(changed(VALID, claims), OF_TENANTS, AT).iss
-
-
-def accept_at_refresh(claims: dict[str, JSON]) -> str:
-    original = Authentication(OUR_ISSUER, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
-    return accept_refreshed_id_token(changed(VALID, claims), original, OF_TENANTS, AT).iss
-
-
-def accept_at_logout(claims: dict[str, JSON]) -> str:
-    expected = Expected(OF_OURS, CLIENT_ID)
-    return accept_logout_token(None, changed(LOGOUT, claims), expected, AT).iss
-
-
-def accept_user_info(claims: dict[str, JSON]) -> str:
-    said = {"sub": "alice", **claims}
-    accept_signed_userinfo(said, sub="alice", issuer=OF_OURS, client_id=CLIENT_ID, at=AT)
-    return OUR_ISSUER
-
-
-@pytest.mark.parametrize(
-    ("accept_message", "code"),
-    [
-        (accept_at_login, Code.ID_TOKEN_ISSUER),
-        (accept_at_refresh, Code.ID_TOKEN_ISSUER),
-        (accept_at_logout, Code.LOGOUT_TOKEN_ISSUER),
-        (accept_user_info, Code.USERINFO_ISSUER),
-    ],
-)
-def test_every_message_is_held_against_the_issuer_of_its_tenant(
-    accept_message: Callable[[dict[str, JSON]], str], code: Code
-) -> None:
-    assert accept_message(CLAIMS) == OUR_ISSUER
-    with refused(code, ProtocolViolation):
-        accept_message({**CLAIMS, "iss": SHARED})
-
-
-def test_a_refresh_is_of_the_tenant_of_the_login() -> None:
-    everybody = replace(OF_TENANTS, issuer=TrustedIssuer.of(SHARED, ["*"]))
-    theirs = f"https://login.test/{THEIRS}/v2.0"
-    original = Authentication(theirs, str(VALID["sub"]), AUDIENCE, CLIENT_ID, None, "nonce-1")
-    with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
-        accept_refreshed_id_token(changed(VALID, CLAIMS), original, everybody, AT)
 
 
 def of_tenants(issuer: str, trusted: TrustedIssuer = OF_OURS) -> ProviderMetadata:

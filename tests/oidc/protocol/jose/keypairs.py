@@ -75,34 +75,18 @@ def number(value: int, size: int | None = None) -> str:
     return base64url(value.to_bytes(size or (value.bit_length() + 7) // 8))
 
 
-def rsa_jwk(key: RSAPrivateKey, **members: JSON) -> dict[str, JSON]:
-    """The public JWK of `key` (RFC 7518 6.3.1) with more members."""
-    public = key.public_key().public_numbers()
-    return {"kty": "RSA", "n": number(public.n), "e": number(public.e), **members}
-
-
-def ec_jwk(key: ec.EllipticCurvePrivateKey, **members: JSON) -> dict[str, JSON]:
-    """The public JWK of `key` (RFC 7518 6.2.1) with more members."""
-    point = key.public_key().public_numbers()
-    size = (key.curve.key_size + 7) // 8
-    curve = next(name for name, curve in CURVES.items() if curve.name == key.curve.name)
-    coordinates = {"x": number(point.x, size), "y": number(point.y, size)}
-    return {"kty": "EC", "crv": curve, **coordinates, **members}
-
-
-def ed25519_jwk(key: Ed25519PrivateKey, **members: JSON) -> dict[str, JSON]:
-    """The public JWK of `key` (RFC 8037 2) with more members."""
-    x = base64url(key.public_key().public_bytes_raw())
-    return {"kty": "OKP", "crv": "Ed25519", "x": x, **members}
-
-
 def public_jwk(key: PrivateKey, **members: JSON) -> dict[str, JSON]:
-    """The public JWK of any key with more members."""
-    if isinstance(key, RSAPrivateKey):
-        return rsa_jwk(key, **members)
+    """The public JWK of `key` (RFC 7518 6.2.1 and 6.3.1, RFC 8037 2) with more members."""
     if isinstance(key, Ed25519PrivateKey):
-        return ed25519_jwk(key, **members)
-    return ec_jwk(key, **members)
+        x = base64url(key.public_key().public_bytes_raw())
+        return {"kty": "OKP", "crv": "Ed25519", "x": x, **members}
+    if isinstance(key, RSAPrivateKey):
+        public = key.public_key().public_numbers()
+        return {"kty": "RSA", "n": number(public.n), "e": number(public.e), **members}
+    point, size = key.public_key().public_numbers(), (key.curve.key_size + 7) // 8
+    curve = next(name for name, curve in CURVES.items() if curve.name == key.curve.name)
+    x, y = number(point.x, size), number(point.y, size)
+    return {"kty": "EC", "crv": curve, "x": x, "y": y, **members}
 
 
 def private_pem(key: PrivateKey, encryption: KeySerializationEncryption | None = None) -> str:

@@ -1,5 +1,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
@@ -20,22 +21,19 @@ from tests.oidc.protocol.jose.keypairs import (
     PrivateKey,
     base64url,
     compact,
-    ec_jwk,
     ec_key,
-    ed25519_jwk,
     ed25519_key,
     number,
     private_pem,
     public_jwk,
     public_pem,
     rs,
-    rsa_jwk,
     rsa_key,
 )
 
-RSA = rsa_jwk(rsa_key(), kid="rsa-1", use="sig", alg="RS256", key_ops=["verify"], x5t="ignored")
-EC = ec_jwk(ec_key(), kid="ec-1", use="sig")
-OKP = ed25519_jwk(ed25519_key(), kid="okp-1")
+RSA = public_jwk(rsa_key(), kid="rsa-1", use="sig", alg="RS256", key_ops=["verify"], x5t="ignored")
+EC = public_jwk(ec_key(), kid="ec-1", use="sig")
+OKP = public_jwk(ed25519_key(), kid="okp-1")
 
 RSA_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"]
 MODULUS = rsa_key().public_key().public_numbers().n
@@ -49,8 +47,8 @@ POINT = ec_key().public_key().public_numbers()
         (changed(RSA, {"alg": ABSENT}), RSA_ALGORITHMS),
         (changed(RSA, {"alg": None}), RSA_ALGORITHMS),
         (EC, ["ES256"]),
-        (ec_jwk(ec_key("P-384"), kid="ec-2"), ["ES384"]),
-        (ec_jwk(ec_key("P-521"), kid="ec-3"), ["ES512"]),
+        (public_jwk(ec_key("P-384"), kid="ec-2"), ["ES384"]),
+        (public_jwk(ec_key("P-521"), kid="ec-3"), ["ES512"]),
         (OKP, ["EdDSA", "Ed25519"]),
     ],
 )
@@ -83,23 +81,18 @@ DEFECTS: Mapping[str, Sequence[object]] = {
     "RSA: use": unusable(RSA, changes("use", "enc", ["sig"])),
     "RSA: operations": unusable(RSA, changes("key_ops", ["encrypt"], [], "verify")),
     "RSA: algorithm": unusable(RSA, changes("alg", "RSA-OAEP", "ES256", 1)),
-    "RSA: no modulus": unusable(RSA, changes("n", ABSENT, None, "", MODULUS)),
-    "RSA: text of the modulus": unusable(RSA, changes("n", "not base64url!")),
-    "RSA: modulus": unusable(RSA, changes("n", number(1 << 2046 | 1))),
-    "RSA: no exponent": unusable(RSA, changes("e", ABSENT, 65537, "")),
-    "RSA: exponent": unusable(RSA, changes("e", "AA", "AQ", "Ag")),
-    "EC: curve": unusable(EC, changes("crv", ABSENT, "secp256k1", "P-384", "Ed25519", ["P-256"])),
-    "EC: no point": unusable(EC, changes("x", ABSENT, "", 1)),
-    "EC: too short": unusable(EC, changes("x", number(POINT.x >> 8, 31))),
-    "EC: not on the curve": unusable(
-        EC, changes("x", base64url(bytes(32)), base64url(b"\xff" * 32))
+    "RSA: modulus": unusable(
+        RSA, changes("n", ABSENT, None, "", MODULUS, "not base64url!", number(1 << 2046 | 1))
     ),
+    "RSA: exponent": unusable(RSA, changes("e", ABSENT, 65537, "", "AA", "AQ", "Ag")),
+    "EC: curve": unusable(EC, changes("crv", ABSENT, "secp256k1", "P-384", "Ed25519", ["P-256"])),
+    "EC: point": unusable(EC, changes("x", ABSENT, "", 1, number(POINT.x >> 8, 31))),
     "EC: another point": unusable(EC, changes("y", number(POINT.y ^ 1, 32), number(POINT.x, 32))),
     "EC: private": unusable(EC, [{"d": "AQAB"}]),
     "OKP: curve": unusable(OKP, changes("crv", "Ed448", "X25519", None)),
     "OKP: octets": unusable(OKP, changes("x", ABSENT, base64url(bytes(31)), base64url(bytes(33)))),
     "OKP: private": unusable(OKP, [{"d": "AQAB"}]),
-    "no key": [None, 1, "key", [], [RSA], rsa_jwk(rsa_key(bits=1024))],
+    "no key": [None, 1, "key", [], [RSA], public_jwk(rsa_key(bits=1024))],
 }
 
 
@@ -110,34 +103,31 @@ def test_one_defect_makes_a_key_unusable(jwk: object) -> None:
 
 def test_unusable_keys_do_not_poison_the_set() -> None:
     enc = changed(RSA, {"use": "enc"})
-    secp256k1 = ec_jwk(ec_key("secp256k1"))
+    secp256k1 = public_jwk(ec_key("secp256k1"))
     keys = JsonWebKeySet.parse({"keys": [None, enc, secp256k1, RSA, {}, OKP, "key"]}).keys
     assert [key.kid for key in keys] == ["rsa-1", "okp-1"]
     assert JsonWebKeySet.parse({"keys": []}) == JsonWebKeySet(())
 
 
-@pytest.mark.parametrize("document", [None, [], {}, {"keys": None}, {"keys": {}}, [RSA]])
-def test_a_set_has_a_list_of_keys(document: object) -> None:
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"keys": None}, {"keys": {}}, [RSA], {"keys": [OKP] * 101}]
+)
+def test_a_set_has_a_list_of_at_most_100_keys(document: object) -> None:
     with refused(Code.PROVIDER_KEYS_INVALID, ProviderError):
         JsonWebKeySet.parse(document)
-
-
-def test_the_number_of_keys_is_bounded() -> None:
     assert len(JsonWebKeySet.parse({"keys": [OKP] * 100}).keys) == 100
-    with refused(Code.PROVIDER_KEYS_INVALID, ProviderError):
-        JsonWebKeySet.parse({"keys": [OKP] * 101})
 
 
 NAMES = ("one", "two", "three")
 OTHER_TYPES: list[JSON] = [
-    ec_jwk(ec_key()),
-    ec_jwk(ec_key("secp256k1")),
-    ed25519_jwk(ed25519_key()),
-    rsa_jwk(rsa_key("enc"), use="enc"),
-    ec_jwk(ec_key(name="enc"), use="enc"),
+    public_jwk(ec_key()),
+    public_jwk(ec_key("secp256k1")),
+    public_jwk(ed25519_key()),
+    public_jwk(rsa_key("enc"), use="enc"),
+    public_jwk(ec_key(name="enc"), use="enc"),
 ]
-NAMED: list[JSON] = [rsa_jwk(rsa_key(name), kid=name) for name in NAMES]
-NAMELESS: list[JSON] = [rsa_jwk(rsa_key(name)) for name in NAMES]
+NAMED: list[JSON] = [public_jwk(rsa_key(name), kid=name) for name in NAMES]
+NAMELESS: list[JSON] = [public_jwk(rsa_key(name)) for name in NAMES]
 
 
 def verify(*, kid: str | None, signed_by: str, keys: list[JSON]) -> Claims:
@@ -161,16 +151,13 @@ def test_without_kid_each_key_that_suits_is_tried(keys: list[JSON], signed_by: s
 
 
 def test_two_keys_of_one_name_are_both_tried() -> None:
-    keys: list[JSON] = [rsa_jwk(rsa_key(name), kid="same") for name in ("one", "two")]
+    keys: list[JSON] = [public_jwk(rsa_key(name), kid="same") for name in ("one", "two")]
     assert verify(kid="same", signed_by="two", keys=keys)
 
 
 @pytest.mark.parametrize(
     ("kid", "keys"),
-    [
-        *(("four", keys) for keys in (NAMED, NAMELESS, OTHER_TYPES, [])),
-        *((None, keys) for keys in (OTHER_TYPES, [])),
-    ],
+    [*product(["four"], [NAMED, NAMELESS, OTHER_TYPES, []]), (None, OTHER_TYPES), (None, [])],
 )
 def test_an_unknown_kid_or_no_key_asks_for_a_fresh_set(kid: str | None, keys: list[JSON]) -> None:
     with refused(Code.JWS_KEY_MISSING, Unverified):
@@ -185,16 +172,16 @@ def test_a_token_by_an_unknown_key_asks_for_a_fresh_set(kid: str | None, keys: l
 
 @pytest.mark.parametrize("names_old_key", [True, False])
 def test_a_token_that_names_the_wrong_key_is_verified_by_the_right_one(names_old_key: bool) -> None:
-    keys: list[JSON] = [rsa_jwk(rsa_key("two"), kid="new"), *NAMELESS[:1], *OTHER_TYPES]
+    keys: list[JSON] = [public_jwk(rsa_key("two"), kid="new"), *NAMELESS[:1], *OTHER_TYPES]
     if names_old_key:
-        keys.append(rsa_jwk(rsa_key("one"), kid="old"))
+        keys.append(public_jwk(rsa_key("one"), kid="old"))
     assert verify(kid="old", signed_by="two", keys=keys)
 
 
 @pytest.mark.parametrize("alg", ["RS512", "PS256", "RSA-OAEP", "none"])
 def test_a_key_for_another_algorithm_does_not_suit(alg: str) -> None:
     with refused(Code.JWS_KEY_MISSING, Unverified):
-        verify(kid="one", signed_by="one", keys=[rsa_jwk(rsa_key(), kid="one", alg=alg)])
+        verify(kid="one", signed_by="one", keys=[public_jwk(rsa_key(), kid="one", alg=alg)])
 
 
 SECRET = "s" * 64
@@ -291,9 +278,9 @@ def test_a_jwk_names_its_algorithm_and_itself() -> None:
         {"kty": "OKP", "crv": "Ed25519"},
         {"kty": "RSA", "d": "AQAB"},
         {"kty": "EC", "crv": "P-256", "x": 1, "y": 2, "d": 3},
-        rsa_jwk(rsa_key()),
-        ec_jwk(ec_key()),
-        ed25519_jwk(ed25519_key()),
+        public_jwk(rsa_key()),
+        public_jwk(ec_key()),
+        public_jwk(ed25519_key()),
         private_jwk(rsa_key()) | {"n": "AQAB"},
         private_jwk(ec_key()) | {"d": "AQAB"},
         private_pem(ec_key("secp256k1")),
