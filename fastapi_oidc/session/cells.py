@@ -93,9 +93,6 @@ class Seen(NamedTuple):
     others: Sequence[bytes] = ()
 
 
-ABSENT: Final = Seen()
-
-
 class Cells:
     """Values of one OIDC instance in a store; rows are sealed, each for its key.
 
@@ -196,7 +193,7 @@ class Cells:
         if known is not None and known.value == value:
             return known
         if not value:
-            return ABSENT
+            return Seen()
         try:
             encoded = self._sealer.decrypt(value, name=self._prefix + key)
         except SessionError:
@@ -302,9 +299,8 @@ class Turn:
 
     async def release(self, *, forget: bool = False) -> Row:
         """Let another attempt go on at once; `forget` drops a response that cannot be read."""
-        generation, owner = self._generation, self._owner
         return await self._insist(
-            lambda row, _: rows.release(row, generation, owner, forget=forget)
+            lambda row, _: rows.release(row, self._generation, self._owner, forget=forget)
         )
 
     async def last(self, step: Callable[[], Coroutine[Any, Any, Row]]) -> None:

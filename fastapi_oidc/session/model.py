@@ -20,16 +20,8 @@ from typing import (
     TypeVar,
 )
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+import pydantic
+from pydantic import BaseModel, Field
 from pydantic_core import CoreSchema
 
 from fastapi_oidc.errors import misconfigured
@@ -54,7 +46,7 @@ class NeverFromARequest:
 
     @classmethod
     def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler, /
+        cls, source: Any, handler: pydantic.GetCoreSchemaHandler, /
     ) -> CoreSchema:
         """Raises ConfigurationError, except while the class or that of its session is created."""
         if not (_is_being_made(cls) or handler.field_name == "tokens"):
@@ -107,7 +99,7 @@ SEALING: Final = object()
 class Frozen(BaseModel):
     """A model that cannot be changed. Errors never quote a value."""
 
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+    model_config = pydantic.ConfigDict(frozen=True, hide_input_in_errors=True)
 
     if not TYPE_CHECKING:  # type checkers know that the fields are frozen
 
@@ -146,9 +138,11 @@ class Tokens(NotText, NeverFromARequest, Frozen):
         """The key that signs the proofs for these tokens; None for bearer tokens."""
         return None if self.dpop_key is None else DPoPKey.from_text(self.dpop_key)
 
-    @model_serializer(mode="wrap")
+    @pydantic.model_serializer(mode="wrap")
     def _only_when_sealing(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo[object]
+        self,
+        handler: pydantic.SerializerFunctionWrapHandler,
+        info: pydantic.SerializationInfo,
     ) -> dict[str, object]:
         if info.context is not SEALING:
             raise TypeError("tokens never leave a session: send PublicSession.of(session) instead")
@@ -185,7 +179,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     client_id: str
     sub: str
     identity: Identity
-    claims: Annotated[dict[str, JsonValue], AfterValidator(Claims)] = Field(repr=False)
+    claims: Annotated[dict[str, JsonValue], pydantic.AfterValidator(Claims)] = Field(repr=False)
     tokens: Tokens
     sid: str | None = None
     former_sids: tuple[str, ...] = ()
@@ -211,8 +205,8 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
         """When every copy of the session has ended, in seconds since the epoch. Never changes."""
         return self.absolute_end or self.expires_at
 
-    @model_serializer(mode="wrap")
-    def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+    @pydantic.model_serializer(mode="wrap")
+    def _short(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, object]:
         members = handler(self)
         # An identity may be None or [].
         return _without_nulls(members) | {"identity": members["identity"]}

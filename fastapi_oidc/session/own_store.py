@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
 
 from fastapi_oidc.clock import Clock
-from fastapi_oidc.concurrency import called
+from fastapi_oidc.concurrency import PerLoop, called
 from fastapi_oidc.errors import Code, SessionError, misconfigured
 from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
 
@@ -41,10 +40,7 @@ class SealedSession:
     @staticmethod
     def from_json(text: str | bytes) -> SealedSession:
         """The session that `to_json` returned as `text`. Raises ValueError for another text."""
-        try:
-            return _JSON.validate_json(text)
-        except ValidationError:  # which quotes the text
-            raise ValueError("the text is no sealed session") from None
+        return _JSON.validate_json(text)
 
 
 _JSON: Final = TypeAdapter(SealedSession)
@@ -94,16 +90,13 @@ class LockOfThisLoop(RefreshLock):
     """Excludes other tasks of the same event loop."""
 
     def __init__(self) -> None:
-        self._locks: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = (
-            WeakValueDictionary()
-        )
+        self._locks: PerLoop[WeakValueDictionary[str, asyncio.Lock]] = PerLoop(WeakValueDictionary)
 
     async def run_exclusive(
         self, session_id: str, operation: Callable[[], Awaitable[Result]], /
     ) -> Result:
         """See `RefreshLock.run_exclusive`."""
-        key = (asyncio.get_running_loop(), session_id)
-        async with self._locks.setdefault(key, asyncio.Lock()):
+        async with self._locks.here().setdefault(session_id, asyncio.Lock()):
             return await operation()
 
 
@@ -149,7 +142,7 @@ class ExclusiveStore(Store):
         await self._lock.aclose()
 
     async def _find(self, key: str) -> Stored:
-        session = await self._call(self._store.get, key)
+        session = await called(self._store.get, key, may_be_abandoned=False)
         now = self._clock.read()
         if not isinstance(session, SealedSession | None):
             kind = type(session).__name__
@@ -160,17 +153,12 @@ class ExclusiveStore(Store):
         return Stored(session.content, now - session.written_at)
 
     async def _set(self, key: str, after: Cell) -> None:
-        if not after.value:
-            await self._call(self._store.delete, key)
-            return
-        session = SealedSession(after.value, after.expires_at, self._clock.read())
-        await self._call(self._store.set, key, session)
-
-    async def _call(
-        self, method: Callable[..., Result | Awaitable[Result]], *arguments: object
-    ) -> Result:
-        """The result of a method of the application. What was begun ends before the lock does."""
-        return await called(method, *arguments, may_be_abandoned=False)
+        # What was begun ends before the lock does.
+        if after.value:
+            session = SealedSession(after.value, after.expires_at, self._clock.read())
+            await called(self._store.set, key, session, may_be_abandoned=False)
+        else:
+            await called(self._store.delete, key, may_be_abandoned=False)
 
 
 def store_of(
@@ -183,43 +171,28 @@ def store_of(
     ModuleNotFoundError if the extra that the URL needs is not installed.
     """
     if not isinstance(lock, RefreshLock | None):
-        raise misconfigured(f"refresh_lock is {_kind(lock)}; give an instance of RefreshLock")
+        raise misconfigured(f"refresh_lock is an instance of RefreshLock, not {_kind(lock)}")
     if isinstance(value, SessionStore):
         return ExclusiveStore(value, lock, clock=clock)
-    if lock is not None:
-        raise misconfigured(
-            "refresh_lock is for a SessionStore of your own; other stores need none"
-        )
     if isinstance(value, Store):
         return value
-    if value == "memory":
+    scheme = value.partition("://")[0].partition("+")[0].lower() if isinstance(value, str) else ""
+    if scheme == "memory":
         return MemoryStore(clock=clock)
-    store = _store_at(value) if isinstance(value, str) else None
-    if store is None:
-        raise misconfigured(
-            f"{option} is {_kind(value)}; give an instance of Store or SessionStore, the URL of a "
-            'Redis, PostgreSQL or SQLite database, or "memory"'
-        )
-    return store
-
-
-def _store_at(url: str) -> Store | None:
-    """The store at `url`; None if its scheme is unknown."""
-    scheme = url.partition("://")[0].lower().partition("+")[0] if "://" in url else ""
     if scheme in ("redis", "rediss", "unix"):
         from fastapi_oidc.session.redis import RedisStore
 
-        return RedisStore(url)
+        return RedisStore(str(value))
     if scheme in ("postgresql", "sqlite"):
         from fastapi_oidc.session.sql import SQLStore
 
-        return SQLStore(url, creates_tables=True)
-    return None
+        return SQLStore(str(value), creates_tables=True)
+    raise misconfigured(
+        f"{option} is an instance of Store or SessionStore, the URL of a Redis, PostgreSQL or "
+        f'SQLite database, or "memory", not {_kind(value)}'
+    )
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, str):
-        return "a text"  # which may be a URL with a password
-    if inspect.isclass(value):
-        return f"the class {value.__name__}, not an instance of it"
-    return f"an instance of {type(value).__name__}"
+    """What `value` is; a text may be a URL with a password."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -171,13 +171,9 @@ class SessionCookie:
 
     def leads_to(self, copy: Copy, session: AnySession, epoch: int) -> bool:
         """Whether a browser with `copy` needs no other cookie: each state needs another one."""
+        made = (session.generation, session.last_seen_at)
         before = copy.session
-        if before is session:
-            return True
-        return before is not None and (before.generation, before.last_seen_at or 0) == (
-            session.generation,
-            session.last_seen_at or 0,
-        )
+        return before is not None and (before.generation, before.last_seen_at) == made
 
     def _opened(self, value: str) -> bytes:
         return pack_jwts(_inflated(self._sealer.open(value, name=self._name)))

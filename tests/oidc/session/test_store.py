@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, SessionError
-from fastapi_oidc.session.own_store import ExclusiveStore, LockOfThisLoop, store_of
+from fastapi_oidc.session.own_store import ExclusiveStore, store_of
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
 from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
@@ -178,7 +178,7 @@ def test_what_is_a_store(given: object, kind: type[object]) -> None:
 
 
 NO_STORES = {
-    "nothing": (None, "", "redis"),
+    "nothing": (None, ""),
     "a URL": ("redis:hunter2", "http://app:hunter2@db", " redis://app:hunter2@db"),
     "another database": ("mysql+aiomysql://app:hunter2@db/app",),
     "a class": (Dictionary, MemoryStore),
@@ -201,12 +201,6 @@ def test_a_url_that_its_extra_does_not_take_is_refused_and_not_repeated(url: str
     with pytest.raises(ConfigurationError, match=r"is (redis|postgresql\+asyncpg)://") as caught:
         store_of(url, CLOCK)
     assert "hunter2" not in str(caught.value)
-
-
-def test_a_lock_is_for_a_store_of_the_application() -> None:
-    assert isinstance(store_of(Dictionary(), CLOCK, lock=LockOfThisLoop()), ExclusiveStore)
-    with pytest.raises(ConfigurationError, match="refresh_lock"):
-        store_of("memory", CLOCK, lock=LockOfThisLoop())
 
 
 def until(second: int, value: bytes = b"one") -> Cell:
