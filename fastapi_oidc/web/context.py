@@ -54,7 +54,7 @@ class RequestContext(OwnRequest):
     _pending: resume.PendingCookie | None = None
     _begun: Live | None = None
     _is_cleared = _has_ended = _is_read = False
-    _changing: frozenset[asyncio.Task[Live]] = frozenset()
+    _changing: tuple[asyncio.Task[Live], ...] = ()
     _uses: tuple[Use, ...] = ()
 
     # Its session
@@ -125,12 +125,8 @@ class RequestContext(OwnRequest):
         if not self.is_open:
             raise response_started()
         task = asyncio.create_task(self._change(live, change))
-        self._changing |= {task}
-        task.add_done_callback(self._forget)
+        self._changing = (*self._changing, task)
         return await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[Live]) -> None:
-        self._changing -= {task}
 
     async def _change(self, live: Live, change: Change) -> Live:
         made = await change(live)
@@ -257,12 +253,8 @@ class RequestContext(OwnRequest):
         for each in lost:
             if isinstance(each, Call):
                 each.close()  # so Python does not warn of it as well
-        return [f"{self._where}: {each.fault}" for each in lost]
-
-    @property
-    def _where(self) -> str:
-        """The endpoint, as its developer calls it."""
-        return str(getattr(self.scope.get("endpoint"), "__qualname__", self.path))
+        where = getattr(self.scope.get("endpoint"), "__qualname__", self.path)
+        return [f"{where}: {each.fault}" for each in lost]
 
     def record(self, changes: Iterable[CookieChange]) -> None:
         """Send these cookie changes with the response; the last change of each cookie counts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from dataclasses import replace
 from http import HTTPStatus
 from types import NoneType
 from typing import Final
@@ -89,7 +90,8 @@ async def response_to(context: RequestContext, error: OIDCError | HTTPException)
     advise_on_refusal(context, error.code)
     if isinstance(error, AccessTokenError) or not is_navigation(context.connection):
         return _json(context, error)
-    if isinstance(error, SignInRequired | StepUpRequired) and _is_to_return_to(context):
+    can_return = _is_read(context) and not context.is_at_own_route
+    if isinstance(error, SignInRequired | StepUpRequired) and can_return:
         return RedirectResponse(_login_url(context, error), 302, headers=UNREFERRED)
     response = await shown(context, _page(context, error))
     response.headers.update(_headers(context, error))
@@ -167,11 +169,6 @@ def help_of(code: Code) -> dict[str, str]:
     return {"Link": f'<{code.link}>; rel="help"'}
 
 
-def _is_to_return_to(context: RequestContext) -> bool:
-    """Whether a login can return to this request; it cannot return to the library's routes."""
-    return _is_read(context) and not context.is_at_own_route
-
-
 def _is_read(context: RequestContext) -> bool:
     """Whether a link can repeat the request."""
     return context.scope["method"] in ("GET", "HEAD")
@@ -185,57 +182,34 @@ def _login_url(context: RequestContext, error: OIDCError) -> str:
 
 
 def _page(context: RequestContext, error: OIDCError) -> Page:
-    """The page about `error`."""
+    """The page about `error`. It offers to try again, to sign in, or to go to the start page."""
     heading, _, text = error.public_text.partition(". ")
-    heading = heading.removesuffix(".")
-    login = _login_of(context)
-    if isinstance(error, StepUpRequired) and login is not None:
-        return Page(
-            kind="step_up",
-            status=error.status,
-            heading=heading,
-            text=_RELOAD,
-            action="Sign in again",
-            href=f"{login}?{urlencode(error.step_up.parameters())}",
-            code=str(error.code),
-        )
-    action, href = _action(context, error, login)
-    can_sign_in = action == "Try again" and not _is_login(context)
-    return Page(
+    start = context.party.settings.default_return_path
+    page = Page(
         kind="refused",
         status=error.status,
-        heading=heading,
+        heading=heading.removesuffix("."),
         text=text,
-        action=action,
-        href=href,
+        action="Go to the start page",
+        href=start,
         code=str(error.code),
-        other_action="Sign in again" if can_sign_in and login else "",
-        other_href=login if can_sign_in and login else "",
     )
+    if context.path_to(Role.LOGIN) is not None and _can_login_help(error):
+        action = "Sign in" if error.code is Code.SESSION_REQUIRED else "Sign in again"
+        page = replace(page, action=action, href=context.link_to(Role.LOGIN))
+        if isinstance(error, StepUpRequired):
+            href = f"{page.href}?{urlencode(error.step_up.parameters())}"
+            return replace(page, kind="step_up", text=_RELOAD, href=href)
+    is_login = context.path == context.path_to(Role.LOGIN)
+    can_repeat = _is_read(context) and (is_login or not context.is_at_own_route)
+    if error.status >= HTTPStatus.BAD_GATEWAY and can_repeat:
+        # A browser would read some paths as URLs of another origin.
+        again = same_origin_path(requested_path(context.connection), default=start)
+        page = replace(page, other_action=page.action, other_href=page.href)
+        return replace(page, action="Try again", href=again)
+    return page
 
 
-def _action(context: RequestContext, error: OIDCError, login: str | None) -> tuple[str, str]:
-    """The text and URL of the main action: try again, sign in, or go to the start page."""
-    can_repeat = _is_login(context) or not context.is_at_own_route
-    if error.status >= HTTPStatus.BAD_GATEWAY and _is_read(context) and can_repeat:
-        return "Try again", _same_path(context)
-    is_for_the_operator = error.code.startswith("configuration.")
-    if login is not None and not (is_for_the_operator or error.code in _NO_LOGIN_HELPS):
-        return "Sign in" if error.code is Code.SESSION_REQUIRED else "Sign in again", login
-    return "Go to the start page", context.party.settings.default_return_path
-
-
-def _login_of(context: RequestContext) -> str | None:
-    """The path of the login as browsers request it; None if it is not mounted."""
-    is_mounted = context.path_to(Role.LOGIN) is not None
-    return context.link_to(Role.LOGIN) if is_mounted else None
-
-
-def _is_login(context: RequestContext) -> bool:
-    return context.path == context.path_to(Role.LOGIN)
-
-
-def _same_path(context: RequestContext) -> str:
-    """The requested path, unless a browser would read it as another origin's URL."""
-    default = context.party.settings.default_return_path
-    return same_origin_path(requested_path(context.connection), default=default)
+def _can_login_help(error: OIDCError) -> bool:
+    """Whether who signs in again may pass: the operator corrects a configuration."""
+    return not (error.code.startswith("configuration.") or error.code in _NO_LOGIN_HELPS)

@@ -85,11 +85,6 @@ class OwnRequest:
         """The context of the first middleware of an instance in this request."""
         return self if self.outer is None else self.outer.outermost
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the instances that serve this request."""
-        return [self.name] if self.outer is None else [self.name, *self.outer.names]
-
     def serves(self, engine: Engine) -> bool:
         """Whether the instance serves this request; raises ConfigurationError for its namesake."""
         if self.engine is not engine and self.name == engine.name:

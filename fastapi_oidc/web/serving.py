@@ -71,10 +71,9 @@ def find_context(connection: HTTPConnection, engine: Engine | None = None) -> Re
             "this request has ended: a task that outlives it must read the session earlier"
         )
     if context is not None and engine is None:
-        names = ", ".join(context.names)
         raise ConfigurationError(
             Code.CONFIGURATION_INSTANCE_AMBIGUOUS,
-            f"this app has the OIDC instances {names}; use a method of one of them",
+            "this app has several OIDC instances: use the guards and methods of one of them",
         )
     if context is not None and engine is not None and context.serves(engine):
         return context.find(engine.name)
