@@ -1,6 +1,5 @@
 """Logins that continue the session of the browser: silent ones and step-ups."""
 
-import asyncio
 import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,7 +10,7 @@ from fastapi import Depends, FastAPI
 
 from fastapi_oidc import OIDC, Code, OIDCSession, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested
-from tests.oidc.flows.fallible_stores import WRITTEN, fallible_world
+from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -130,16 +129,6 @@ async def test_a_session_that_expires_during_its_check_has_expired(late: int) ->
     assert "session.refreshed" not in world.event_names()
 
 
-async def test_store_that_is_down_changes_nothing(mode: str) -> None:
-    world, outage = fallible_world(mode)
-    browser = await world.signed_in()
-    outage.is_down, outage.failing = True, WRITTEN
-    assert outcome(await check(browser)) == ("error", "session.store_unavailable")
-    outage.is_down = False
-    assert await generation(browser) == 0
-    assert outcome(await check(browser)) == SAME_USER
-
-
 async def test_new_sid_does_not_escape_the_revocation_of_the_former(mode: str) -> None:
     """The check confirms the session with another session at the provider."""
 
@@ -202,18 +191,6 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
 
 async def who(browser: httpx.AsyncClient) -> Any:
     return (await browser.get("/who")).json()
-
-
-async def test_the_same_callback_at_two_processes_steps_up_once(mode: str) -> None:
-    here, there = two_processes(mode, mount=mount)
-    browser = await here.signed_in()
-    before = await who(browser)
-    here.time.advance(120)
-    url = await callback_url(browser, STEP_UP)
-    copy = copy_of(browser, there)
-    answers = await asyncio.gather(browser.get(url), copy.get(url))
-    assert [each.json() for each in answers] == [[before[0], before[1] + 120]] * 2
-    assert here.op.record.calls["token"] == 2
 
 
 async def test_copies_of_the_cookie_from_before_are_refused_and_end_nothing(mode: str) -> None:

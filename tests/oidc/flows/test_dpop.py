@@ -91,14 +91,6 @@ async def test_no_callback_takes_the_key_from_its_tokens(caplog: pytest.LogCaptu
     assert "before_session_persist changed tokens.dpop_key" in caplog.text
 
 
-async def test_without_dpop_a_session_has_no_key_and_is_as_large_as_before() -> None:
-    watched = Watched()
-    await watched.world.signed_in()
-    [session] = watched.sessions
-    assert (session.tokens.dpop_key, session.tokens.proof_key()) == (None, None)
-    assert b"dpop" not in watched.world.oidc.runtime.party.sessions.codec.encode(session)
-
-
 @dataclass(slots=True)
 class DemandsNonce:
     """Refuses the proof and names another nonce each time, without looking at the token."""
@@ -152,23 +144,6 @@ class TestNonces:
         answer = await browser.get(await callback_url(browser))
         assert (answer.status_code, answer.json()["code"]) == (502, "token.refused")
         assert world.op.record.calls["token"] == 2
-
-    async def test_two_sessions_learn_it_at_once(self, world: World) -> None:
-        """Both requests to UserInfo are sent without the nonce."""
-        first, second = world.browser(), world.browser()
-        urls = [await callback_url(first), await callback_url(second)]
-        held = [Held(), Held()]
-        for fault in held:
-            world.op.faults.put("userinfo", fault)
-        requests = [begun(first.get(urls[0])), begun(second.get(urls[1]))]
-        for fault in held:
-            await fault.gate.until_reached()
-        world.op.dpop_nonce = "nonce-1"
-        for fault in held:
-            fault.gate.opened.set()
-        for request in requests:
-            assert (await request).status_code == 200
-        assert world.op.record.calls["userinfo"] == 4
 
     @pytest.mark.parametrize("sent", ["refresh token", "code"])
     async def test_a_paused_process_does_not_send_it_again(

@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from fastapi_oidc import Code, ConfigurationError, LoginOptions, PersistContext, SessionError
 from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokenRevoked, sign_in
-from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     callback_url,
@@ -191,19 +190,6 @@ async def test_login_ends_the_sessions_that_its_browser_has_and_had(mode: str, h
         browser.cookies.update(sessions)
     assert await returned(browser, url) == "/me"
     assert [await user(copy) for copy in copies] == [None] * len(copies)
-
-
-async def test_login_that_began_while_the_store_was_down_ends_the_session_before(mode: str) -> None:
-    world, outage = fallible_world(mode)
-    browser = await world.signed_in()
-    copy = copy_of(browser, world)
-    outage.is_down = True
-    login = await browser.get(LOGIN_URL, follow_redirects=False)
-    outage.is_down = False
-    for name in [name for name in browser.cookies if "session" in name]:
-        browser.cookies.delete(name)
-    await sign_in(browser, login.headers["location"], user="alice")
-    assert [await generation(each) for each in (browser, copy)] == [0, None]
 
 
 @pytest.mark.parametrize("changed", ["client_id", "issuer"])

@@ -3,21 +3,19 @@
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
-from fastapi import FastAPI, Request
 
-from fastapi_oidc import OIDC, Code, Event, EventName, OIDCSettings, SessionError
+from fastapi_oidc import Code, Event, EventName, OIDCSettings, SessionError
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.events import Announcer
 from fastapi_oidc.flows.revocation import TOKEN_REVOCATION_SECONDS
 from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.testing import AnswerLost, SignedOut, TokenRevoked
-from tests.oidc.flows.steps import LOCAL, copy_of, revoked_by, signed_out, two_processes, user
+from tests.oidc.flows.steps import LOCAL, signed_out, user
 from tests.oidc.interleaving import Held, another_process
 from tests.oidc.world import BASE_URL, World, make_world, signed_in_world
 
@@ -118,26 +116,6 @@ async def test_session_whose_id_token_was_left_out_gives_no_hint() -> None:
 
     world = make_world(before_session_persist=strip)
     assert "id_token_hint" not in sent(await signed_out(await world.signed_in()))
-
-
-async def test_sign_out_revokes_the_newest_refresh_token(
-    mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also by an old cookie in another process."""
-    tokens: list[str] = []
-
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        @app.get("/refresh")
-        async def refresh(request: Request) -> None:
-            tokens.append((await oidc.refresh(request)).tokens.refresh_token or "")
-
-    here, there = two_processes(mode, mount=mount)
-    revoked = revoked_by(there, monkeypatch)
-    browser = await here.signed_in()
-    old = copy_of(browser, there)
-    await browser.get("/refresh")
-    await signed_out(old, **LOCAL)
-    assert revoked == tokens
 
 
 @pytest.mark.parametrize(
@@ -269,17 +247,6 @@ def test_refusal_has_what_its_error_says() -> None:
     assert error.is_announced
 
 
-async def test_back_channel_logout_names_user_and_sid() -> None:
-    world = make_world()
-    await world.signed_in()
-    began = world.events[-1]
-    world.time.advance(5)
-    await world.op.log_out("alice")
-    event = world.events[-1]
-    assert (event.name, event.at) == ("back_channel_logout.accepted", world.time.now)
-    assert (event.sub, event.sid) == ("alice", began.sid)
-
-
 def advice(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The settings that were named, in order."""
     records = [each for each in caplog.records if each.name == "fastapi_oidc.configuration"]
@@ -291,31 +258,6 @@ async def visit(world: World, cookies: dict[str, str]) -> int:
     async with world.browser() as other:
         other.cookies.update(cookies)
         return (await other.get("/me")).status_code
-
-
-@pytest.mark.parametrize("store", [None, "memory"])
-async def test_a_changed_secret_is_named_once(caplog: pytest.LogCaptureFixture, store: Any) -> None:
-    browser = await make_world(session_store=store).signed_in()
-    changed = make_world(session_store=store)
-    cookies = dict(browser.cookies)
-    assert [await visit(changed, cookies) for _ in range(3)] == [401, 401, 401]
-    assert advice(caplog) == ["cookie_secret"]
-    assert browser.cookies["__Host-oidc_session"] not in caplog.text
-    assert "__Host-oidc_session" in caplog.text
-
-
-async def test_a_grant_in_another_process_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    world, browser = await signed_in_world(session_store="memory")
-    (session,) = await world.oidc.sessions_of("alice")
-    other = another_process(world, session_store="memory")
-    for process, named in ((world, []), (other, ["session_store"])):
-        with suppress(SessionError):
-            await process.oidc.grant(session.id)
-        assert advice(caplog) == named
-    await browser.post("/auth/logout")
-    with pytest.raises(SessionError):
-        await world.oidc.grant(session.id)
-    assert advice(caplog) == ["session_store"]
 
 
 async def ended(world: World, browser: httpx.AsyncClient) -> World:

@@ -17,7 +17,6 @@ from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
     callback_url,
-    closed_by_a_job,
     copy_of,
     generation,
     returned,
@@ -79,18 +78,6 @@ async def test_a_session_is_over_early_where_the_clock_is_ahead_and_late_if_it_b
     assert None not in await at(late, clocks.ahead)
     clocks.time.advance(1)
     assert await at(late, clocks.ahead) == [None]
-
-
-async def test_an_access_token_is_used_for_so_long_after_its_end_as_clocks_differ(
-    clocks: Clocks,
-) -> None:
-    """By the right process, if the one ahead has got it, and by the one behind."""
-    for gets, uses in ((clocks.ahead, clocks.right), (clocks.right, clocks.behind)):
-        browser = await gets.signed_in()
-        clocks.time.advance(ACCESS_TOKEN + FAULT - MARGIN - 1)
-        assert await at(browser, uses) == [0]
-        clocks.time.advance(1)
-        assert await at(browser, clocks.right) == [1]
 
 
 async def test_a_clock_that_is_behind_refuses_logins_and_ends_no_session(clocks: Clocks) -> None:
@@ -243,18 +230,6 @@ async def test_end_that_cannot_be_written_is_given_up_when_the_application_ends(
     await place.signed_out()
     await place.world.oidc.aclose()
     assert place.world.event_names()[-1] == "session.removal_given_up"
-
-
-async def test_end_is_not_given_up_because_a_job_in_a_thread_ends(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cells, "SHUTDOWN_SECONDS", 0.1)
-    copy = await place.signed_out()
-    await closed_by_a_job(place.world)
-    place.outage.is_down = False
-    await place.written()
-    assert await generation(copy) is None
-    assert "session.removal_given_up" not in place.world.event_names()
 
 
 async def test_row_that_was_read_before_its_end_was_written_signs_nobody_in(

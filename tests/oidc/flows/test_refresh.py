@@ -21,14 +21,12 @@ from fastapi_oidc.testing import Lifetimes, OAuthError, ServerError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     RETRY,
-    SHORTLY_BEFORE_EXPIRY,
     copy_of,
     generation,
     refreshes,
     shared_stores,
-    until,
 )
-from tests.oidc.interleaving import PATIENCE, Held, another_process, begun
+from tests.oidc.interleaving import Held, another_process, begun
 from tests.oidc.world import Time, World, make_world, signed_in_world
 
 EIGHT_HOURS = 8 * 3600
@@ -67,16 +65,6 @@ async def test_shorter_lifetime_applies_to_earlier_sessions(lifetime: int, ends:
     assert await generation(browser) is None
 
 
-async def test_token_without_expires_in_lives_for_the_default_lifetime() -> None:
-    world = make_world(settings={"default_access_token_lifetime": 600})
-    world.op.edits.put("token_response", lambda said: said | {"expires_in": None})
-    browser = await world.signed_in()
-    world.time.advance(500)
-    assert await generation(browser) == 0
-    world.time.advance(100)
-    assert await generation(browser) == 1
-
-
 async def test_refresh_on_demand_needs_a_refresh_token() -> None:
     def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.get("/refresh")
@@ -104,27 +92,6 @@ async def test_limited_number_of_refreshes_runs_at_a_time(world: World) -> None:
     answers = await asyncio.gather(*requests)
     assert {answer.json()["generation"] for answer in answers} == {1}
     assert refreshes(world) == sessions
-
-
-async def test_refreshes_of_a_session_in_two_event_loops_do_not_disturb_each_other() -> None:
-    world = make_world(session_store="memory")
-    browser, held = await world.signed_in(), Held(first=True)
-    other = copy_of(browser, world)
-    world.op.faults.put("token", held)
-    world.time.advance(SHORTLY_BEFORE_EXPIRY)
-    first = begun(browser.get("/me"))
-    await held.gate.until_reached()
-
-    async def refreshed_there() -> int | None:
-        async with asyncio.timeout(PATIENCE):
-            return await generation(other)
-
-    second = asyncio.create_task(asyncio.to_thread(asyncio.run, refreshed_there()))
-    begun_by = world.oidc.registrations.engine.refreshes.tasks._by
-    await until(lambda: len(begun_by) > 1)
-    held.gate.opened.set()
-    assert ((await first).json()["generation"], await second) == (1, 1)
-    assert refreshes(world) == 1
 
 
 async def test_request_waits_for_its_refresh_for_a_limited_time(
@@ -275,6 +242,8 @@ async def test_invalid_grant_ends_the_session_everywhere_with_one_token_call(mod
     here.op.faults.put("token", OAuthError("invalid_grant"), times=9)
     here.time.advance(AFTER_EXPIRY)
     tabs = [copy_of(browser, world) for world in worlds]
+    assert (await browser.get("/me")).json()["ended"] == "ended_by_provider"
+    assert here.events[-1].code == "token.invalid_grant"
     assert await asyncio.gather(*map(generation, tabs)) == [None] * 4
     assert presented(here) == 1
     here.op.faults.clear()

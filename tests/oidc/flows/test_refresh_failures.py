@@ -8,25 +8,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from fastapi_oidc import Code, OIDCSession, PersistContext
+from fastapi_oidc import Code, OIDCSession
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
 from fastapi_oidc.testing.faults import Fault
 from tests.oidc.flows.steps import AFTER_EXPIRY, SHORTLY_BEFORE_EXPIRY, Watched, copy_of, generation
 from tests.oidc.interleaving import Raised
 from tests.oidc.world import World, signed_in_world
-
-
-async def test_invalid_grant_ends_the_session(world: World) -> None:
-    browser = await world.signed_in()
-    copy = copy_of(browser, world)
-    world.op.faults.put("token", OAuthError("invalid_grant"))
-    world.time.advance(SHORTLY_BEFORE_EXPIRY)
-    answer = await browser.get("/me")
-    assert (answer.status_code, answer.json()["ended"]) == (401, "ended_by_provider")
-    assert "session=; Max-Age=0" in answer.headers["set-cookie"]
-    assert world.events[-1].code == "token.invalid_grant"
-    assert [await generation(each) for each in (browser, copy)] == [None, None]
-    assert world.op.record.calls["token"] == 2, "the login and the refresh"
 
 
 @pytest.mark.parametrize("store", [None, "memory"])
@@ -137,25 +124,6 @@ async def test_tokens_that_fit_no_cookie_end_the_session() -> None:
     world.time.advance(SHORTLY_BEFORE_EXPIRY)
     answer = await browser.get("/me")
     assert (answer.status_code, answer.json()["ended"]) == (401, "expired")
-
-
-async def test_token_that_the_application_left_out_stays_out_when_its_callback_fails() -> None:
-    tokens = []
-
-    def without_access_token(context: PersistContext[Any]) -> Any:
-        if context.reason == "refresh":
-            raise RuntimeError("a bug")
-        left = context.session.tokens.model_copy(update={"access_token": ""})
-        return context.session.model_copy(update={"tokens": left})
-
-    world, browser = await signed_in_world(
-        before_session_persist=without_access_token,
-        load_request_data=lambda context: tokens.append(context.session.tokens),
-    )
-    world.time.advance(AFTER_EXPIRY)
-    assert await generation(browser) == 1
-    assert [each.access_token for each in tokens] == [""] * len(tokens)
-    assert tokens[-1].refresh_token != tokens[0].refresh_token
 
 
 TENANT, ANOTHER = str(uuid4()), str(uuid4())

@@ -24,7 +24,6 @@ from fastapi_oidc.testing import Lifetimes, OAuthError
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
-    SHORTLY_BEFORE_EXPIRY,
     callback_url,
     connected,
     copy_of,
@@ -112,24 +111,6 @@ async def test_revocation_during_a_login_ends_its_session(mode: str, callback: s
     await login
     assert await generation(browser) is None
     assert await generation(await here.signed_in()) == 0, "a later login sees what is new"
-
-
-@pytest.mark.parametrize("named", ["sub", "sid", "session_id"])
-async def test_revocation_during_a_refresh_ends_the_request_that_waits(
-    processes: tuple[World, World], named: str
-) -> None:
-    here, there = processes
-    browser, held = await here.signed_in(), Held(first=True)
-    began = next(event for event in here.events if event.name == "login.succeeded")
-    here.op.faults.put("token", held)
-    here.time.advance(SHORTLY_BEFORE_EXPIRY)
-    waiting = [begun(copy_of(browser, here).get("/me")) for _ in range(2)]
-    await held.gate.until_reached()
-    await there.oidc.revoke(**{named: getattr(began, named)})
-    held.gate.opened.set()
-    assert [(await request).status_code for request in waiting] == [401, 401]
-    ended = [event for event in here.events if event.name == "session.ended"]
-    assert [event.code for event in ended] == ["session.revoked"]
 
 
 async def test_session_whose_end_the_application_shortened_stays_ended(mode: str) -> None:
@@ -275,16 +256,6 @@ async def test_a_session_that_was_unused_stays_over_when_the_timeout_grows(
         assert isinstance(live, Live)
         assert isinstance(await refresh(party, live), Live), "what a job may do lasts"
         assert await generation(copy) is None
-
-
-async def test_used_session_goes_on_to_its_absolute_end() -> None:
-    settings = {"idle_timeout": IDLE, "session_lifetime": 5 * IDLE}
-    idle, browser = await signed_in_world(settings=settings)
-    for _ in range(5):
-        idle.time.advance(IDLE - 1)
-        assert await generation(browser) is not None
-    idle.time.advance(5)
-    assert await generation(browser) is None
 
 
 async def test_request_shortly_after_another_counts_as_much(idle: World) -> None:
