@@ -16,7 +16,7 @@ from fastapi_oidc.flows import relying_party as parties
 from fastapi_oidc.flows.callback import longest_login
 from fastapi_oidc.flows.sessions import Sessions
 from fastapi_oidc.protocol.downstream import DownstreamAPI
-from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.document import Registration
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import Provider
 from fastapi_oidc.session import cookies, own_store, session_cookie

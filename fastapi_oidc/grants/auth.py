@@ -17,18 +17,7 @@ from fastapi_oidc.protocol.access_token import refuses
 from fastapi_oidc.protocol.downstream import IssuedToken, Needed, NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.urls import travels_unencrypted
-from fastapi_oidc.provider.client_endpoints import Proofs
-
-
-def attach(proofs: Proofs, request: httpx.Request, token: IssuedToken, server: str) -> None:
-    """Add `token`, and a proof for this request alone, to `request` to the origin `server`."""
-    request.headers["Authorization"] = f"{token.token_type} {token.value}"
-    if token.dpop_key is not None:
-        key, url = DPoPKey.from_text(token.dpop_key), str(request.url)
-        headers = proofs.headers(key, request.method, url, access_token=token.value, server=server)
-        # The class without a proof, also when the request is sent again.
-        kind = getattr(request.headers, "plain", type(request.headers))
-        request.headers = _with_proof(kind)(request.headers, headers["DPoP"])
+from fastapi_oidc.provider.http import Proofs
 
 
 @cache
@@ -135,7 +124,19 @@ class TokenAuth(NotText, httpx.Auth):
         return None if token.value == refused else token
 
     def _with(self, request: httpx.Request, token: IssuedToken) -> httpx.Request:
-        attach(self._proofs, request, token, _origin(request.url))
+        """The request with `token`, and with a proof for this request alone."""
+        request.headers["Authorization"] = f"{token.token_type} {token.value}"
+        if token.dpop_key is not None:
+            headers = self._proofs.headers(
+                DPoPKey.from_text(token.dpop_key),
+                request.method,
+                str(request.url),
+                access_token=token.value,
+                server=_origin(request.url),
+            )
+            # The class without a proof, also when the request is sent again.
+            kind = getattr(request.headers, "plain", type(request.headers))
+            request.headers = _with_proof(kind)(request.headers, headers["DPoP"])
         return request
 
     def _learn_nonce(self, request: httpx.Request, response: httpx.Response) -> str:

@@ -22,7 +22,7 @@ from fastapi_oidc.protocol import downstream
 from fastapi_oidc.protocol.downstream import ActorToken, DownstreamAPI, IssuedToken, Needed, Target
 from fastapi_oidc.protocol.refusal import TokenRefused
 from fastapi_oidc.protocol.token import TokenResponse
-from fastapi_oidc.provider.client_endpoints import Proofs
+from fastapi_oidc.provider.http import Proofs
 from fastapi_oidc.session.cells import Seen, Turn
 from fastapi_oidc.session.model import AnySession
 from fastapi_oidc.session.rows import LEASE_SECONDS, Row

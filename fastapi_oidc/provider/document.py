@@ -11,10 +11,10 @@ from typing import Final, Generic, Literal, TypeAlias, TypeVar
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.concurrency import SingleFlight
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.encoding import Claims, CompactJWS
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS, JsonWebKeySet, Unverified, verified_claims
 from fastapi_oidc.protocol.metadata import ProviderMetadata
-from fastapi_oidc.provider.client_endpoints import Registration
 from fastapi_oidc.provider.http import HTTPClient, budget, remaining
 
 T = TypeVar("T")
@@ -115,10 +115,25 @@ class Document(Generic[T]):
 Sender: TypeAlias = Literal["provider", "anybody"]
 """The origin of a token: a response of the provider, or a request to a public route."""
 
+AssertionAudience: TypeAlias = Literal["issuer", "token_endpoint"]
+
 UNKNOWN_KEY_INTERVAL: Final = 10
 """Minimum age, in seconds, of keys that are fetched again because of tokens in requests."""
 
 _ACCEPT: Final = "application/jwk-set+json, application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The registration of the client: its authentication, and the OP's signing algorithms.
+
+    `userinfo_algorithms` are for signed UserInfo; None means those of ID tokens.
+    """
+
+    authentication: ClientAuthentication
+    algorithms: frozenset[str]
+    userinfo_algorithms: frozenset[str] | None = None
+    assertion_audience: AssertionAudience = "issuer"
 
 
 @dataclass(frozen=True, slots=True)

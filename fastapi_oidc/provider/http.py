@@ -1,4 +1,4 @@
-"""Requests to a provider: limits of time and size, and responses as values."""
+"""Requests to a provider: limits of time and size, proofs of keys, and responses as values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import islice
 from math import inf
 from types import MappingProxyType
@@ -16,10 +17,14 @@ from typing import Final
 
 import httpx
 
+from fastapi_oidc.clock import Clock, TTLCache
 from fastapi_oidc.errors import Code, ProviderError
+from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.protocol.encoding import JSON, Claims, MalformedJSON, parse_json
-from fastapi_oidc.protocol.refusal import cleaned, without
+from fastapi_oidc.protocol.refusal import TEMPORARY_ERRORS, cleaned, refusal, without
 from fastapi_oidc.provider.network import HTTPOptions, Network
+
+_TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 _ends_at: Final[ContextVar[float | None]] = ContextVar("ends_at", default=None)
 """When the time of the call under way ends, by the clock of the event loop."""
@@ -105,6 +110,28 @@ class OPResponse:
         if self.status not in expected:
             raise self.refused_status()
 
+    def require_no_refusal(self) -> None:
+        """Raise TokenRefused for a 4xx with an `error` (RFC 6749 5.2), unless it means "try later".
+
+        Also raise it for an `error` with HTTP 200 in place of tokens, as some OPs send it. Another
+        4xx may be from a proxy or a firewall: it refuses nothing. But 400 without a body is
+        Glewlwyd's way to refuse a refresh token.
+        """
+        if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
+        is_ok = self.status == HTTPStatus.OK
+        # Most responses are tokens, which should be parsed only once.
+        may_be_error = b'"error"' in self.body if is_ok else self.status >= 400
+        members = self.error_members() if may_be_error else {}
+        error = said if isinstance(said := members.get("error"), str) else None
+        if self.status < 400 and (not error or "access_token" in members):
+            return
+        if self.status in _TRY_LATER or error in TEMPORARY_ERRORS:
+            raise self.refused_status()
+        if error is None and (self.status != HTTPStatus.BAD_REQUEST or self.body):
+            raise self.unreadable_refusal()
+        raise refusal(members, self.status, url=self.url, sent=self.sent)
+
     def refused_status(self, advice: str = "") -> ProviderError:
         """The ProviderError for the status (provider.status), with the OP's error message."""
         said = self._words_of_refusal()
@@ -131,6 +158,53 @@ class OPResponse:
 
     def _malformed(self, explanation: str) -> ProviderError:
         return ProviderError(Code.PROVIDER_ANSWER_MALFORMED, explanation, url=self.url)
+
+
+MAX_NONCE_LENGTH: Final = 1000
+"""Maximum length, in characters, of a nonce that is sent back."""
+
+NONCE_SECONDS: Final = 3600
+"""Seconds for which the last nonce of a server is cached."""
+
+MOST_SERVERS: Final = 1000
+"""Maximum number of servers whose nonces are cached."""
+
+
+class Proofs:
+    """Signs proofs with the key of a token, and stores nonces in this process only.
+
+    Another process gets a nonce with the refusal of its first request (8, 9). `server` is what has
+    nonces of its own: the provider's endpoint, or the origin of an API.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._nonces: TTLCache[str, str] = TTLCache(clock, max_entries=MOST_SERVERS)
+
+    def headers(
+        self,
+        key: DPoPKey | None,
+        method: str,
+        url: str,
+        *,
+        access_token: str = "",
+        server: str = "",
+    ) -> dict[str, str]:
+        """The `DPoP` header of one request; none without a key."""
+        if key is None:
+            return {}
+        now, nonce = self._clock.now(), self.nonce(server or url)
+        proof = key.proof(method, url, now, access_token=access_token or None, nonce=nonce)
+        return {"DPoP": proof}
+
+    def nonce(self, server: str) -> str | None:
+        """The nonce for the next proof to `server`."""
+        return self._nonces.get(server)
+
+    def learn(self, server: str, nonce: str) -> None:
+        """Use `nonce`, from a response header, in the next proofs to `server` (8.2)."""
+        if 0 < len(nonce) <= MAX_NONCE_LENGTH:
+            self._nonces.set(server, nonce, expires_at=self._clock.now() + NONCE_SECONDS)
 
 
 PROVIDER_TIMEOUT: Final = 10.0

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError
@@ -20,19 +20,22 @@ from fastapi_oidc.protocol.metadata import ProviderMetadata, discovery_url
 from fastapi_oidc.protocol.refusal import NonceRequired
 from fastapi_oidc.protocol.token import TokenResponse, refresh_token_grant
 from fastapi_oidc.protocol.urls import with_query
-from fastapi_oidc.provider.client_endpoints import (
-    Endpoint,
-    Proofs,
-    Registration,
-    require_no_refusal,
-)
-from fastapi_oidc.provider.document import Document, TokenVerifier
-from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, budget
+from fastapi_oidc.provider.document import Document, Registration, TokenVerifier
+from fastapi_oidc.provider.http import PROVIDER_TIMEOUT, HTTPClient, OPResponse, Proofs, budget
 from fastapi_oidc.provider.network import HTTPOptions, Network
 
 _logger = logging.getLogger("fastapi_oidc.provider")
 
 _JSON, _JWT = "application/json", "application/jwt"
+
+Endpoint: TypeAlias = Literal[
+    "token_endpoint",
+    "revocation_endpoint",
+    "introspection_endpoint",
+    "pushed_authorization_request_endpoint",
+]
+"""An endpoint at which clients authenticate, by its name in the metadata."""
+
 
 _SECRET_PARAMETERS: Final = frozenset(
     {
@@ -267,7 +270,7 @@ class Provider:
             self._proofs.learn(endpoint, answer.dpop_nonce)
             try:
                 if is_body_read or answer.status != HTTPStatus.OK:
-                    require_no_refusal(answer)
+                    answer.require_no_refusal()
             except NonceRequired:
                 if not may_repeat:
                     raise

@@ -29,7 +29,7 @@ from fastapi_oidc.protocol.dpop import PROOF_ALGORITHMS
 from fastapi_oidc.protocol.jose.keys import ALGORITHMS
 from fastapi_oidc.protocol.metadata import discovery_url, require_issuer_url
 from fastapi_oidc.protocol.urls import fault_of_url, is_word, travels_unencrypted
-from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.document import Registration
 from fastapi_oidc.resource_server.server import Introspections, ResourceServer, TokenIssuer
 from fastapi_oidc.session.model import Identity
 from fastapi_oidc.settings.faults import configuration_error
@@ -87,7 +87,9 @@ def resource_server(runtime: Runtime, audience: str, options: APIOptions[Any]) -
     introspections = _introspections(runtime, options)
     known = {each.settings.issuer: _own_issuer(each, audience, options) for each in party.together}
     first = known[party.settings.issuer]
-    for issuer in _others(party, options):
+    allows_http = party.settings.issuer.startswith("http:")
+    for issuer in options.get("issuers", ()):
+        require_issuer_url(issuer, allow_insecure_http=allows_http)
         known.setdefault(issuer, _other_issuer(first, issuer))
     return ResourceServer(
         issuers=tuple(known.values()),
@@ -111,11 +113,7 @@ def _own_issuer(party: RelyingParty, audience: str, options: APIOptions[Any]) ->
         scope_claim=options.get("scope_claim", "scope"),
         roles_claim=(roles,) if isinstance(roles, str) else roles,
     )
-    does_introspect = options.get("introspect", False) is not False
-    chosen = options.get("algorithms")
-    return TokenIssuer(
-        expected, party.provider, _algorithms(chosen, settings.algorithms(), does_introspect)
-    )
+    return TokenIssuer(expected, party.provider, _algorithms(options, settings.algorithms()))
 
 
 def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
@@ -125,14 +123,6 @@ def _other_issuer(first: TokenIssuer, issuer: str) -> TokenIssuer:
     return TokenIssuer(
         expected, first.provider.beside(TrustedIssuer(issuer), nobody), first.algorithms
     )
-
-
-def _others(party: RelyingParty, options: APIOptions[Any]) -> Collection[str]:
-    """The option `issuers`; raises ConfigurationError for one that is no https URL."""
-    given = options.get("issuers", ())
-    for issuer in given:
-        require_issuer_url(issuer, allow_insecure_http=party.settings.issuer.startswith("http:"))
-    return given
 
 
 def _introspections(runtime: Runtime, options: APIOptions[Any]) -> Introspections | None:
@@ -156,13 +146,12 @@ def _registration(
     return Registration(authentication=authentication, algorithms=algorithms)
 
 
-def _algorithms(
-    chosen: Collection[str] | None, login: frozenset[str], does_introspect: bool
-) -> frozenset[str]:
+def _algorithms(options: APIOptions[Any], login: frozenset[str]) -> frozenset[str]:
     """Algorithms with public keys only: a shared secret could also be used to make tokens."""
     known = {name for name, row in ALGORITHMS.items() if row.key_type != "oct"}
+    chosen = options.get("algorithms")
     algorithms = known & login if chosen is None else frozenset(chosen)
-    if not algorithms <= known or not (algorithms or does_introspect):
+    if not algorithms <= known or not (algorithms or options.get("introspect")):
         raise misconfigured(f"algorithms of an API must be from {', '.join(sorted(known))}")
     return frozenset(algorithms)
 

@@ -12,7 +12,7 @@ from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
 from fastapi_oidc.protocol.encoding import encode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
-from fastapi_oidc.provider.client_endpoints import Registration
+from fastapi_oidc.provider.document import Registration
 from fastapi_oidc.provider.network import Network
 from fastapi_oidc.provider.provider import Provider
 

@@ -15,8 +15,7 @@ from fastapi_oidc.clock import Clock
 from fastapi_oidc.errors import Code, ConfigurationError, ProviderError
 from fastapi_oidc.protocol.claims import TrustedIssuer
 from fastapi_oidc.protocol.client_auth import ClientAuthentication
-from fastapi_oidc.provider.client_endpoints import Registration
-from fastapi_oidc.provider.document import VerifiedToken
+from fastapi_oidc.provider.document import Registration, VerifiedToken
 from fastapi_oidc.provider.http import HTTPClient, OPResponse, budget, cause_of
 from fastapi_oidc.provider.network import HTTPOptions, Network
 from fastapi_oidc.provider.provider import Provider
