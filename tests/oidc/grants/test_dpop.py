@@ -15,46 +15,50 @@ from tests.oidc.world import World, make_world
 
 CALENDAR = "https://calendar.test"
 NONCE = 'DPoP error="use_dpop_nonce"'
-INVALID = 'DPoP error="invalid_token"'
 
 
 class BoundApi:
-    """An API that checks proofs, with a nonce if it has one."""
+    """An API that checks proofs, with a nonce if it has one. `redirects` are paths to locations."""
 
-    def __init__(self, world: World, *, nonce: str = "") -> None:
-        self.world, self.nonce = world, nonce
+    def __init__(self, world: World, *, nonce: str = "", library: Any = httpx) -> None:
+        self.world, self.nonce, self.library = world, nonce, library
         self.proofs: list[Proof] = []
-        self.refused: set[str] = set()
+        self.redirects: dict[str, str] = {}
+        self.served: list[tuple[str, str, bytes]] = []
         self.asked = 0
 
-    async def status(self, auth: Any, method: str = "GET", **options: Any) -> int:
-        transport = httpx.MockTransport(self)
-        async with httpx.AsyncClient(auth=auth, transport=transport) as client:
-            url = f"{API_URL}/events?day=1"
-            return (await client.request(method, url, **options)).status_code
+    async def status(
+        self, auth: Any, method: str = "GET", path: str = "/events?day=1", **options: Any
+    ) -> int:
+        transport = self.library.MockTransport(self)
+        client = self.library.AsyncClient(auth=auth, transport=transport, follow_redirects=True)
+        async with client:
+            response = await client.request(method, f"{API_URL}{path}", **options)
+            status: int = response.status_code
+            return status
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    def __call__(self, request: Any) -> Any:
         self.asked += 1
         scheme, _, token = request.headers["Authorization"].partition(" ")
         assert scheme == "DPoP"
-        proof = request.headers["DPoP"]
         answer = {"DPoP-Nonce": self.nonce} if self.nonce else {}
         try:
             accepted = accept_proof(
-                proof,
+                request.headers["DPoP"],
                 method=request.method,
-                url=f"{API_URL}/events",
+                url=str(request.url).partition("?")[0],
                 now=int(self.world.time.now),
                 access_token=token,
                 thumbprint=self.thumbprint(token),
                 nonce=self.nonce or None,
             )
         except Exception:
-            return httpx.Response(401, headers={"WWW-Authenticate": NONCE, **answer})
+            return self.library.Response(401, headers={"WWW-Authenticate": NONCE, **answer})
         self.proofs.append(accepted)
-        if token in self.refused:
-            return httpx.Response(401, headers={"WWW-Authenticate": INVALID, **answer})
-        return httpx.Response(200, headers=answer)
+        self.served.append((request.method, request.url.path, request.content))
+        if (location := self.redirects.get(request.url.path)) is not None:
+            return self.library.Response(307, headers={"Location": location})
+        return self.library.Response(200, headers=answer)
 
     def thumbprint(self, token: str) -> str | None:
         found = self.world.op._state.credentials.access_token(token)
@@ -129,34 +133,11 @@ async def test_each_request_of_a_chain_of_redirects_has_a_proof(
     world: World, library: Any, options: dict[str, Any]
 ) -> None:
     """RFC 9449 4.3: `htu` is the URL of this request."""
-    grant, served = await grant_in(world), []
-
-    def strict(request: Any) -> Any:
-        if "DPoP" not in request.headers:
-            return library.Response(401, headers={"WWW-Authenticate": 'DPoP error="invalid_proof"'})
-        token = request.headers["Authorization"].removeprefix("DPoP ")
-        accept_proof(
-            request.headers["DPoP"],
-            method=request.method,
-            url=str(request.url),
-            now=int(world.time.now),
-            access_token=token,
-            thumbprint=BoundApi(world).thumbprint(token),
-        )
-        served.append((request.method, request.url.path, request.content))
-        following = {"/a": "/b", "/b": "/c"}.get(request.url.path)
-        return library.Response(307, headers={"Location": following}) if following else answer()
-
-    def answer() -> Any:
-        return library.Response(200)
-
-    transport = library.MockTransport(strict)
-    async with library.AsyncClient(
-        auth=world.oidc.auth(grant), transport=transport, follow_redirects=True
-    ) as client:
-        assert (await client.post(f"{API_URL}/a", **options)).status_code == 200
+    grant, api = await grant_in(world), BoundApi(world, library=library)
+    api.redirects = {"/a": "/b", "/b": "/c"}
+    assert await api.status(world.oidc.auth(grant), "POST", "/a", **options) == 200
     body = options.get("content", b"")
-    assert served == [("POST", path, body) for path in ("/a", "/b", "/c")]
+    assert api.served == [("POST", path, body) for path in ("/a", "/b", "/c")]
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)

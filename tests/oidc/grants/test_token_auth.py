@@ -263,35 +263,22 @@ async def test_with_dpop_the_token_is_bound_to_a_key_of_the_application() -> Non
     assert issued(world, KIND) == 1
 
 
-@pytest.mark.parametrize(
-    ("url", "is_sent"),
-    [
-        ("http://calendar.test/events", False),
-        ("http://10.0.0.7/events", False),
-        ("http://localhost.test/events", False),
-        ("http://localhost:8000/events", True),
-        ("http://api.localhost/events", True),
-        ("http://127.0.0.1/events", True),
-        ("http://[::1]:8000/events", True),
-    ],
-)
-async def test_no_token_leaves_the_machine_unencrypted(url: str, is_sent: bool) -> None:
+@pytest.mark.parametrize("host", ["calendar.test", "127.0.0.1"])
+async def test_no_token_leaves_the_machine_unencrypted(host: str) -> None:
     """RFC 6750 5.3."""
     world = make_world(session_store="memory", provider={"resources": [DevResource(CALENDAR)]})
     await world.signed_in()
-    oidc, api = world.oidc, Api(world)
-    (session,) = await oidc.sessions_of("alice")
-    grant, as_itself = await oidc.grant(session.id), oidc.app_auth(resource=CALENDAR)
-    for auth in (oidc.auth(grant), oidc.auth(session), as_itself):
+    oidc, api, url = world.oidc, Api(world), f"http://{host}/events"
+    grant, as_itself = await oidc.grant(session_id(world)), oidc.app_auth(resource=CALENDAR)
+    for auth in (oidc.auth(grant), as_itself):
         async with api.client(auth) as client:
-            if is_sent:
+            if host == "127.0.0.1":
                 assert (await client.get(url)).status_code == 200
             else:
                 with pytest.raises(ConfigurationError, match=r"unencrypted\. Use https") as caught:
                     await client.get(url)
                 assert caught.value.code == "configuration.insecure_url"
-    assert api.urls == ([url] * 3 if is_sent else [])
-    assert issued(world, "client_credentials") == (1 if is_sent else 0)
+    assert api.urls == ([url] * 2 if host == "127.0.0.1" else [])
 
 
 async def test_with_insecure_http_a_token_is_sent() -> None:

@@ -1,6 +1,7 @@
 """Access tokens of sessions, in a request and after it, and for callers with a token (RFC 8693)."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -376,17 +377,6 @@ async def test_a_token_that_cannot_be_exchanged_is_never_sent(
 async def test_a_token_of_another_issuer_stays_here() -> None:
     """The provider could use a token that another one has issued."""
     world = world_of_callers()
-    token = await token_in(world)
-    other = AccessToken(
-        iss="https://other.test",
-        sub=token.sub,
-        aud=token.aud,
-        client_id=token.client_id,
-        scope=token.scope,
-        roles=(),
-        expires_at=token.expires_at,
-        claims={},
-        value=token.value,
-    )
+    other = replace(await token_in(world), iss="https://other.test")
     with pytest.raises(ConfigurationError, match=r"not https://other\.test"):
         world.world.oidc.auth(other, resource=CALENDAR)

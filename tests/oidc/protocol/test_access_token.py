@@ -198,6 +198,12 @@ def test_each_provider_has_claims_of_its_own() -> None:
         accept({"appid": API}, typ="JWT", expected=replace(entra, accepts_plain_jwt=True))
 
 
+def test_a_scope_is_split_at_spaces_only() -> None:
+    """RFC 6749 3.3."""
+    scope = "a\u00a0b \u2003\t  c\n"
+    assert accept({"scope": scope}).scope == ("a\u00a0b", "\u2003\t", "c\n")
+
+
 def test_a_scope_may_be_a_list() -> None:
     okta = replace(EXPECTED, scope_claim="scp")
     assert accept({"scp": ["a:read", "openid"]}, expected=okta).scope == ("a:read", "openid")

@@ -52,8 +52,17 @@ def make() -> APIWorld:
 
 async def test_a_mounted_application_has_the_token_of_its_request() -> None:
     world = make()
-    answer = await world.get(await world.token("machines:write"), "/tools/anything")
-    assert answer.json() == {"sub": "program", "path": "/tools/anything"}
+    key = DPoPKey.new()
+    bearer, bound = (
+        await world.token("machines:write"),
+        await world.token("machines:write", key=key),
+    )
+    proof = key.proof("GET", "https://app.test/tools/x", world.now, access_token=bound)
+    for answer in (
+        await world.get(bearer, "/tools/x"),
+        await world.get(bound, "/tools/x", scheme="DPoP", DPoP=proof),
+    ):
+        assert answer.json() == {"sub": "program", "path": "/tools/x"}
 
 
 @pytest.mark.parametrize(
@@ -75,14 +84,6 @@ async def test_nobody_else_reaches_a_mount(token: str | None, status: int, error
     assert answer.headers["www-authenticate"].startswith(error)
     assert 'scope="machines:write"' in answer.headers["www-authenticate"]
     assert set(answer.json()) == {"detail", "code"}
-
-
-async def test_a_proof_serves_the_mounted_application_too() -> None:
-    world, key = make(), DPoPKey.new()
-    token = await world.token("machines:write", key=key)
-    proof = key.proof("GET", "https://app.test/tools/x", world.now, access_token=token)
-    answer = await world.get(token, "/tools/x", scheme="DPoP", DPoP=proof)
-    assert answer.json() == {"sub": "program", "path": "/tools/x"}
 
 
 def test_a_websocket_takes_a_token() -> None:
@@ -167,9 +168,7 @@ async def test_an_application_may_answer_refusals_itself() -> None:
     "headers",
     [
         [("Authorization", "Bearer {token}"), ("Authorization", "Bearer {token}")],
-        [("Authorization", "Basic dXNlcjpw"), ("Authorization", "Bearer {token}")],
         [("Authorization", "Bearer {token},{token}")],
-        [("Authorization", "Bearer {token} {token}")],
         [("Authorization", 'Bearer "{token}"')],
     ],
 )

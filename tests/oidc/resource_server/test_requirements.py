@@ -156,15 +156,6 @@ async def test_a_missing_role_is_nothing_that_a_client_can_request(
     assert "and has none where roles_claim is: a path is a tuple" in caplog.text
 
 
-async def test_a_scope_is_split_at_spaces_only() -> None:
-    """RFC 6749 3.3."""
-    world = make_api_world()
-    for separator in ("\u00a0", "\u2003", "\t", "\n"):
-        token = await world.with_claims(scope=f"x{separator}machines:read")
-        assert (await world.get(token)).json()["code"] == Code.ACCESS_TOKEN_SCOPE
-    assert (await world.get(await world.with_claims(scope=" x  machines:read"))).status_code == 200
-
-
 def an_api(**options: Any) -> API[Any]:
     return make_world().oidc.api(AUDIENCE, **options)
 
@@ -173,10 +164,7 @@ def an_api(**options: Any) -> API[Any]:
     ("option", "hint"),
     [
         ("required_scopes", "endpoints name their scopes"),
-        ("introspection", "is introspect meant"),
-        ("issuer", "issuers, in addition to"),
         ("jwks_uri", "the metadata of the issuer has it"),
-        ("accept_plain_jwts", "is accept_plain_jwt meant"),
         ("zzz", "known are accept_plain_jwt, algorithms"),
     ],
 )
@@ -305,15 +293,6 @@ def test_nothing_is_missing_at_startup(op: DevProvider, caplog: pytest.LogCaptur
     assert list(paths["components"]["securitySchemes"]) == ["api_api"]
 
 
-async def test_a_mounted_application_closes_the_connections_itself(op: DevProvider) -> None:
-    api = standalone(op)
-    app, token = served(api), op.access_token("alice", audience=ALONE, scope="read")
-    await answer(op, app, Authorization=f"Bearer {token}")
-    [client] = api.registrations.engine.network._clients.here().values()
-    await api.aclose()
-    assert client.is_closed
-
-
 def test_it_is_closed_in_another_event_loop_than_it_looked_in(op: DevProvider) -> None:
     api = standalone(op, client_id="api", client_secret=SECRET, introspect=True)
     with op.test_client(served(api), base_url="https://api.test"):
@@ -325,15 +304,13 @@ async def test_its_callers_tokens_are_exchanged(op: DevProvider) -> None:
     calendar = DownstreamAPI(grant="token_exchange", resource=CALENDAR)
     api = standalone(op, client_id="api", client_secret=SECRET, downstream_apis=[calendar])
     app = served(api)
-    tokens = []
 
     @app.put("/machines")
-    async def put(caller: Annotated[Caller[StandardIdentity], Depends(api.require_user)]) -> None:
-        tokens.append(await (await api.grant(caller, resource=CALENDAR)).access_token())
+    async def put(caller: Annotated[Caller[StandardIdentity], Depends(api.require_user)]) -> str:
+        return (await (await api.grant(caller, resource=CALENDAR)).access_token()).value
 
     value = op.access_token("alice", audience=ALONE)
-    assert (await answer(op, app, "PUT", Authorization=f"Bearer {value}")).status_code == 200
-    assert tokens[0].value != value
+    assert (await answer(op, app, "PUT", Authorization=f"Bearer {value}")).json() != value
 
 
 def test_an_audience_that_is_no_url_needs_the_resource() -> None:
