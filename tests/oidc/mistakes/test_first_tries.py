@@ -346,13 +346,6 @@ async def test_a_sign_in_that_signs_nobody_in(caplog: pytest.LogCaptureFixture) 
     assert message.startswith("DevProvider refused a request: ")
 
 
-async def test_a_client_that_is_registered_for_dpop() -> None:
-    world = make_world()
-    world.op.edits.put("token_response", lambda message: message | {"token_type": "DPoP"})
-    page = await sign_in(world.browser(), "/auth/login", user="alice")
-    assert page.json()["code"] == "token.type"
-
-
 async def test_a_sign_in_with_the_other_kind_of_client() -> None:
     world = make_world()
     client = world.op.test_client(world.app, base_url="https://app.test")

@@ -65,18 +65,10 @@ def with_a_dependency(oidc: OIDC[Any, Any]) -> FastAPI:
     return app
 
 
-def with_a_mounted_application(oidc: OIDC[Any, Any]) -> FastAPI:
-    app, outer, inner = FastAPI(), FastAPI(), with_a_parameter(oidc)
-    app.mount("/outer", outer)
-    outer.mount("/inner", inner)
-    return app
-
-
 @pytest.mark.parametrize(
     ("make", "where"),
     [
         (with_a_parameter, "/notes: .*'session' of with_a_parameter"),
-        (with_a_mounted_application, "/outer/inner/notes: .*'session' of with_a_parameter"),
         (with_a_dependency, "/api/notes: .*'session' of with_a_dependency.<locals>.user"),
     ],
 )

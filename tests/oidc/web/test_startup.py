@@ -181,17 +181,6 @@ def test_a_server_that_is_not_where_its_clients_look_is_told(
     assert len(caplog.messages) == is_told == caplog.text.count(told)
 
 
-@pytest.mark.parametrize("host", ["app.example.com", "localhost:8000"])
-async def test_http_elsewhere_is_one_warning(host: str, caplog: pytest.LogCaptureFixture) -> None:
-    settings = {"base_url": f"http://{host}", "allow_insecure_http": True}
-    await start(make_world(settings=settings).app)
-    told = [
-        "allow_insecure_http: base_url is http://app.example.com, and not this machine: cookies "
-        "and codes travel unencrypted. Use https, and remove allow_insecure_http"
-    ]
-    assert caplog.messages == (told if host == "app.example.com" else [])
-
-
 @pytest.mark.parametrize(
     ("setting", "least"), [("session_lifetime", 1800), ("idle_timeout", 300), ("max_age", 60)]
 )
@@ -226,53 +215,43 @@ def groups(context: IdentityContext) -> str:
     return str((context.user_info or {}).get("groups"))
 
 
-@pytest.mark.parametrize(
-    ("resolve", "fetches", "is_told"),
-    [(groups, False, True), (groups, True, False), (company, False, False), (None, False, False)],
-)
-async def test_user_info_that_is_not_fetched(
-    resolve: Any, fetches: bool, is_told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = {"fetch_userinfo": fetches}
-    await start(make_world(settings=settings, resolve_identity=resolve).app)
-    assert len(caplog.messages) == is_told == caplog.text.count("the context.user_info of resolve")
+HTTP = {"allow_insecure_http": True}
+WISH = {"extra_params": {"acr_values": "mfa", "ui_locales": "de"}}
+WORDS = "an-example-secret-of-at-least-32-bytes"
 
 
-@pytest.mark.parametrize("acr", [(), ("mfa",)])
-@pytest.mark.parametrize(
-    ("callbacks", "told"),
-    [({}, {"acr_values", "hd"}), ({"resolve_identity": company}, set()),
-     ({"before_session_persist": no_check}, set())],
-)  # fmt: skip
-async def test_a_parameter_that_asks_is_told_to_require_nothing(
-    callbacks: dict[str, Any],
-    told: set[str],
-    acr: tuple[str, ...],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    asked = {"acr_values": "mfa", "hd": "example.com", "ui_locales": "de"}
-    world = make_world(settings={"extra_params": asked}, **callbacks)
-    guards = [world.oidc.require_acr(*acr), world.oidc.require_recent(60)] if acr else []
-    await start(world.app)
-    assert {each.partition(" in extra_params: it asks the")[0] for each in caplog.messages} == (
-        told - {"acr_values"} if guards else told
-    )
+def of_words(secret: str, base_url: str) -> dict[str, Any]:
+    return {"cookie_secret": ["hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS", secret], "base_url": base_url}
 
 
 @pytest.mark.parametrize(
-    ("secret", "base_url", "is_told"),
+    ("settings", "callbacks", "told"),
     [
-        ("an-example-secret-of-at-least-32-bytes", "https://notes.example.org", False),
-        ("an-example-secret-of-at-least-32-bytes", "https://notes.my-company.org", True),
-        ("cookie-secret-of-at-least-32-bytes", "https://127.0.0.1:8443", False),
-        ("ChangeMe-before-production-0123456789", "https://test.my-company.org/", True),
-        ("hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS4dUaEgIi", "https://notes.my-company.org", False),
+        ({"base_url": "http://app.example.com", **HTTP}, {}, "allow_insecure_http: base_url is"),
+        ({"base_url": "http://localhost:8000", **HTTP}, {}, None),
+        ({"fetch_userinfo": False}, {"resolve_identity": groups}, "fetch_userinfo: it is False, "),
+        ({"fetch_userinfo": True}, {"resolve_identity": groups}, None),
+        (WISH, {}, "acr_values in extra_params: it asks the provider, and requires nothing of who"),
+        ({"extra_params": {"hd": "example.com"}}, {}, "hd in extra_params: it asks the provider"),
+        (WISH, {"resolve_identity": company}, None),
+        (WISH, {"before_session_persist": no_check}, None),
+        (of_words(WORDS, "https://notes.my-company.org"), {}, "cookie_secret: it has words, which"),
+        (of_words("ChangeMe-" + WORDS, "https://test.my-company.org/"), {}, "cookie_secret: it "),
+        (of_words(WORDS, "https://notes.example.org"), {}, None),
+        (of_words(WORDS, "https://127.0.0.1:8443"), {}, None),
+        (of_words("hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS4d", "https://my-company.org"), {}, None),
     ],
 )
-async def test_a_secret_of_words_is_told(
-    secret: str, base_url: str, is_told: bool, caplog: pytest.LogCaptureFixture
+async def test_what_may_be_wrong_is_told_once(
+    settings: Any, callbacks: Any, told: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = {"cookie_secret": ["hZ0q3mYQW1k0b8fJr2C5c6v7N9xLtPpS", secret], "base_url": base_url}
-    await start(make_world(settings=settings).app)
-    assert len(caplog.messages) == is_told == caplog.text.count("cookie_secret: it has words, whi")
-    assert secret not in caplog.text
+    await start(make_world(settings=settings, **callbacks).app)
+    assert [each[: len(told or "")] for each in caplog.messages] == [told] * bool(told)
+    assert WORDS not in caplog.text
+
+
+async def test_a_guard_requires_what_logins_ask_for(caplog: pytest.LogCaptureFixture) -> None:
+    world = make_world(settings=WISH)
+    world.oidc.require_acr("mfa")
+    await start(world.app)
+    assert caplog.messages == []
