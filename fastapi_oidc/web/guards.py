@@ -1,4 +1,4 @@
-"""The `Depends(...)` callables: guards of sessions and of access tokens, sessions and locals.
+"""The `Depends(...)` callables: guards of sessions and access tokens, step-up (RFC 9470), locals.
 
 A guard is a check of what its root returns: `require_auth` the session, `api.require()` the token.
 The root is a sub-dependency, so an override of the root reaches every guard that depends on it.

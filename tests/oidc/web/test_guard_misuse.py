@@ -269,7 +269,6 @@ NO_AWAIT = "oidc.get_session was called without await"
         (lambda oidc, request: 1 if oidc.get_session(request) else 0, NO_AWAIT),
         (lambda oidc, request: oidc.require(request), "predicate of oidc.require is a"),
         (lambda oidc, request: oidc.require_recent(request), "oidc.require_recent takes"),
-        (lambda oidc, request: oidc.require_acr(request), "oidc.require_acr takes"),
     ],
 )
 async def test_an_endpoint_that_asks_nobody_stops_there(ask: Any, told: str) -> None:
