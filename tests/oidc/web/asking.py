@@ -12,7 +12,6 @@ from starlette.types import ASGIApp
 from fastapi_oidc import API, OIDC, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
 from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
-from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world, signed_in_world
 
@@ -55,8 +54,6 @@ class Raising:
 
 
 UNREACHABLE: Final = Raising(httpx.ConnectError("refused"))
-SLOW: Final = Raising(httpx.ReadTimeout("nothing came"))
-DOWN: Final = FallibleStore(Outage(is_down=True))
 
 
 def asking(
@@ -93,19 +90,6 @@ def with_fault(endpoint: Endpoint, fault: Fault, path: str, headers: Headers = N
     return ask
 
 
-def login_after_a_failure(headers: Headers = NONE) -> Asking:
-    """A provider that did not answer just now is not asked again."""
-
-    async def ask() -> httpx.Response:
-        world = make_world()
-        world.op.faults.put("metadata", ServerError(), times=9)
-        async with world.browser() as browser:
-            await browser.get("/auth/login")
-            return await browser.get("/auth/login", headers=headers)
-
-    return ask
-
-
 def callback(
     fault: Fault | None = None, headers: Headers = NONE, *, settings: Any = None
 ) -> Asking:
@@ -120,31 +104,6 @@ def callback(
         landed = await sign_in(browser, LOGIN_URL, user="alice")
         answers = [*landed.history, landed]
         return next(each for each in answers if each.url.path == "/auth/callback")
-
-    return ask
-
-
-def at_either_callback(fault: Fault, headers: Headers = NONE) -> tuple[Asking, Asking]:
-    """As `callback`, of a response in the query and of one that a form posts."""
-    return callback(fault, headers), callback(fault, headers, settings=FORM_POST)
-
-
-def callback_without_store(headers: Headers = NONE, *, settings: Any = None) -> Asking:
-    """What the callback answers while the store of revocations is down."""
-
-    async def ask() -> httpx.Response:
-        browser = make_world(settings=settings, back_channel_logout_store=DOWN).browser()
-        browser.headers.update(headers)
-        return await sign_in(browser, LOGIN_URL, user="alice")
-
-    return ask
-
-
-def lost_by_form_post(headers: Headers = NONE) -> Asking:
-    async def ask() -> httpx.Response:
-        async with make_world(settings=FORM_POST).browser() as browser:
-            form = {"state": "unknown", "code": "1"}
-            return await browser.post("/auth/callback", data=form, headers=headers)
 
     return ask
 
@@ -168,20 +127,6 @@ def silently(user: str) -> Asking:
         world, browser = await signed_in_world()
         world.op.edits.put("id_token", lambda said: said | {"sub": user})
         return await browser.get(SILENT, headers=IFRAME, follow_redirects=True)
-
-    return ask
-
-
-def without_callback(headers: Headers = NONE) -> Asking:
-    """The login of an application that has not mounted all it needs."""
-
-    async def ask() -> httpx.Response:
-        oidc = make_world().oidc
-        app = FastAPI()
-        app.add_middleware(OIDCMiddleware, oidc=oidc)
-        app.get("/login")(oidc.login_handler())
-        async with browser_of(app) as browser:
-            return await browser.get("/login", headers=headers)
 
     return ask
 

@@ -12,7 +12,6 @@ from tests.oidc.web.asking import (
     NONE,
     PAGE,
     SILENT,
-    SLOW,
     UNREACHABLE,
     Asking,
     Headers,
@@ -21,19 +20,14 @@ from tests.oidc.web.asking import (
     api_without_provider,
     api_without_scope,
     asking,
-    at_either_callback,
     callback,
-    callback_without_store,
     choosing,
-    login_after_a_failure,
-    lost_by_form_post,
     signed_in,
     signing_out_without_the_provider,
     silently,
     to_be_refreshed,
     told_of_a_logout,
     with_fault,
-    without_callback,
 )
 
 LOGIN: Final = "/auth/login"
@@ -62,15 +56,12 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
         with_fault("metadata", UNREACHABLE, SILENT, IFRAME)
     ],
     **page_and_json(
-        "`GET /login` 403, 500, 502 or 504",
+        "`GET /login` 403 or 502",
         lambda headers: [
             asking("GET", SILENT, {**FOREIGN, **headers}),
-            without_callback(headers),
             with_fault("metadata", ServerError(), LOGIN, headers),
-            with_fault("metadata", SLOW, LOGIN, headers),
         ],
     ),
-    **page_and_json("`GET /login` 503", lambda headers: [login_after_a_failure(headers)]),
     "`GET /login` 422 for bad parameters": [asking("GET", f"{LOGIN}?prompt=no")],
     "`GET /login` 200 page of several providers": [choosing],
     "`GET /callback` 302 signed in": [callback()],
@@ -78,23 +69,8 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /callback` 200 silent page": [silently("alice")],
     "`GET /callback` 200 silent page, other user": [silently("bob")],
     **page_and_json(
-        "`GET /callback`, `POST /callback` 400, 502 or 504",
-        lambda headers: [
-            asking("GET", LOST, headers),
-            lost_by_form_post(headers),
-            *at_either_callback(SLOW, headers),
-            *at_either_callback(ServerError(), headers),
-        ],
-    ),
-    "`GET /callback`, `POST /callback` 502 page, provider unreachable": [
-        *at_either_callback(UNREACHABLE, PAGE)
-    ],
-    "`GET /callback`, `POST /callback` 502 JSON, provider unreachable": [
-        *at_either_callback(UNREACHABLE)
-    ],
-    **page_and_json(
-        "`GET /callback`, `POST /callback` 503",
-        lambda h: [callback_without_store(h), callback_without_store(h, settings=FORM_POST)],
+        "`GET /callback` 400 or 502",
+        lambda headers: [asking("GET", LOST, headers), callback(ServerError(), headers)],
     ),
     "`GET /logout` 405, which says what to write": [
         asking("GET", LOGOUT, PAGE),

@@ -11,8 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, Form
-from fastapi.responses import RedirectResponse
+from fastapi import Depends, FastAPI
 from starlette.requests import HTTPConnection
 
 from fastapi_oidc import (
@@ -46,12 +45,6 @@ def by_path(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None:
     return world.settings.get(connection.url.path.split("/")[1])
 
 
-def by_cookie(world: Tenants, connection: HTTPConnection) -> OIDCSettings | None:
-    _, first, second, *_ = [*connection.url.path.split("/"), ""]
-    name = second if first == "auth" else connection.cookies.get("tenant", "")
-    return world.settings.get(name)
-
-
 @dataclass
 class Tenants(SeveralProviders):
     """An application whose tenants are acme, with alice, and globex, with carol."""
@@ -63,7 +56,7 @@ class Tenants(SeveralProviders):
 
     def url(self, name: str) -> str:
         """Where the tenant is."""
-        if self.lookup is not by_path and self.lookup is not by_cookie:
+        if self.lookup is not by_path:
             return f"https://{name}.app.test"
         return BASE_URL + self.prefix.replace("{registration}", name)
 
@@ -73,7 +66,7 @@ def add_tenant(world: Tenants, name: str, cookie_secret: str) -> None:
     world.settings[name] = world.new_provider(
         name,
         USERS[name],
-        f"{base}/auth/{name}" if world.lookup is by_cookie else f"{base}/auth",
+        f"{base}/auth",
         cookie_secret=cookie_secret,
         base_url="/".join(base.split("/")[:3]),
         default_return_path=world.prefix.replace("{registration}", name) + "/public",
@@ -93,8 +86,7 @@ def tenants_of(lookup: Lookup = by_host, prefix: str = "", **options: Any) -> Te
 
     world.instance = world.oidc(find, **options)
     world.app.add_middleware(OIDCMiddleware, oidc=world.instance)
-    routes = "/auth/{registration}" if lookup is by_cookie else f"{prefix}/auth"
-    world.app.include_router(world.instance.router, prefix=routes)
+    world.app.include_router(world.instance.router, prefix=f"{prefix}/auth")
     _mount_pages(world)
     return world
 
@@ -120,12 +112,6 @@ def _mount_pages(world: Tenants) -> None:
     @app.post(f"{prefix}/change", dependencies=[Depends(oidc.require_csrf)])
     async def change() -> None: ...
 
-    @app.post("/choose")
-    async def choose(tenant: str = Form()) -> RedirectResponse:
-        response = RedirectResponse("/page", 303)
-        response.set_cookie("tenant", tenant, secure=True, httponly=True, samesite="lax")
-        return response
-
 
 WAYS = pytest.mark.parametrize(("lookup", "prefix"), [(by_host, ""), (by_path, "/{registration}")])
 
@@ -140,18 +126,6 @@ async def test_each_tenant_signs_in_at_its_own_provider(lookup: Lookup, prefix: 
             assert (await browser.get(f"{world.url(name)}/public")).json() == user
         assert (await browser.get(f"{world.url('acme')}/page")).json() == ["alice", "acme"]
     assert [op.record.calls["metadata"] for op in world.ops.values()] == [1, 1]
-
-
-async def test_a_form_chooses_the_tenant() -> None:
-    world = tenants_of(by_cookie)
-    async with world.browser() as browser:
-        url = "https://app.test/choose"
-        answer = await browser.post(url, data={"tenant": "globex"}, headers=PAGE)
-        page = await sign_in(browser, str(answer.history[-1].url), user="carol")
-        page = await browser.get("https://app.test/page")
-        assert page.json() == ["carol", "globex"]
-        await world.ops["globex"].log_out("carol")
-        assert (await browser.get("https://app.test/page")).status_code == 401
 
 
 @pytest.mark.parametrize(("member", "other"), [("name", "evil"), ("base_url", "https://evil.test")])

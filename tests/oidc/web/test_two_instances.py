@@ -9,7 +9,6 @@ from unittest.mock import AsyncMock
 import pytest
 from fastapi import Depends, FastAPI, Request, Security
 from starlette.applications import Starlette
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Match, Mount, NoMatchFound
 from starlette.types import Scope
@@ -176,10 +175,6 @@ def a_proxy(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     app.add_route("/c", plain)
 
 
-def a_proxy_in_a_middleware(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-    app.add_middleware(GZipMiddleware, minimum_size=PROXY)
-
-
 def executed_code(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     names: dict[str, Any] = {"oidc": oidc}
     exec("async def endpoint(request): return oidc", names)
@@ -256,7 +251,7 @@ def around_another(app: FastAPI, _oidc: OIDC[Any, Any]) -> FastAPI:
 @pytest.mark.parametrize(
     "mount",
     [
-        *(a_proxy, a_proxy_in_a_middleware, executed_code, a_mock, an_endpoint_without_a_hash),
+        *(a_proxy, executed_code, a_mock, an_endpoint_without_a_hash),
         *(a_method_of_its_own_class, scopes_for_tokens, a_route_of_its_own_kind),
         *(routes_of_the_lifespan, of_starlette, around_another),
     ],
