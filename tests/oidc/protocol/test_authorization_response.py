@@ -132,13 +132,9 @@ OWN = {
 }
 
 REQUIRED = {
-    "response_type": "code",
-    "client_id": CLIENT_ID,
-    "redirect_uri": "https://app.test/auth/callback",
+    **OWN,
     "scope": "openid profile email",
-    "state": "state-1",
-    "nonce": "nonce-1",
-    "code_challenge": "challenge-1",
+    "response_type": "code",
     "code_challenge_method": "S256",
 }
 

@@ -9,9 +9,11 @@ from fastapi_oidc.protocol.claims import accept_signed_userinfo, accept_userinfo
 from fastapi_oidc.protocol.encoding import JSON, Claims
 from fastapi_oidc.protocol.id_token import (
     Authentication,
+    Expected,
     IdToken,
     accept_id_token,
     accept_refreshed_id_token,
+    access_token_hash,
 )
 from tests.oidc.protocol.examples import (
     ABSENT,
@@ -28,7 +30,36 @@ from tests.oidc.protocol.examples import (
     changes,
     refused,
 )
-from tests.oidc.protocol.id_tokens import API, EXPECTED, VALID
+
+ACCESS_TOKEN = "access-1"
+API = "https://api.test"
+
+VALID: dict[str, JSON] = {
+    "iss": ISSUER,
+    "sub": "248289761001",
+    "aud": [CLIENT_ID, API],
+    "azp": CLIENT_ID,
+    "exp": NOW + 300,
+    "iat": NOW,
+    "nbf": NOW,
+    "nonce": "nonce-1",
+    "auth_time": NOW - 60,
+    "at_hash": access_token_hash(ACCESS_TOKEN, "RS256"),
+    "sid": "op-session-1",
+    "acr": "urn:mace:incommon:iap:silver",
+    "name": "Alice",
+    "unknown": {"of": ["any", "kind"]},
+}
+
+EXPECTED = Expected(
+    issuer=TRUSTED,
+    client_id=CLIENT_ID,
+    algorithm="RS256",
+    nonce="nonce-1",
+    access_token=ACCESS_TOKEN,
+    trusted_audiences=frozenset({API}),
+    max_age=3600,
+)
 
 NULLABLE = ("azp", "nbf", "at_hash", "auth_time", "sid", "acr")
 

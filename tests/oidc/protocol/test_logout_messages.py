@@ -41,25 +41,16 @@ def accept(change: Changes, *, typ: str | None = None) -> id_token.LogoutToken:
 
 
 def test_the_unchanged_token_is_accepted() -> None:
-    assert accept({}) == id_token.LogoutToken(
-        iss=ISSUER,
-        iat=NOW,
-        sub="248289761001",
-        sid="op-session-1",
-    )
+    token = id_token.LogoutToken(ISSUER, NOW, "248289761001", "op-session-1")
+    assert accept({}) == token
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"sub": ABSENT},
-        {"sid": ABSENT},
-        {"sub": None},
-        {"sid": None},
-        {"aud": [CLIENT_ID]},
+        *(*changes("sub", ABSENT, None), *changes("sid", ABSENT, None)),
+        *({"aud": [CLIENT_ID]}, {"iat": NOW + 30}, {"exp": NOW - 29}),
         {"events": {id_token.LOGOUT_EVENT: {"any": "member"}, "urn:other": {}}},
-        {"iat": NOW + 30},
-        {"exp": NOW - 29},
     ],
 )
 def test_what_a_provider_may_do_differently(change: Changes) -> None:
@@ -189,8 +180,6 @@ def test_the_form_has_one_logout_token() -> None:
 def test_any_other_number_of_logout_tokens_is_refused(values: list[str]) -> None:
     with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
         id_token.logout_token_parameter({"logout_token": values})
-    with refused(Code.LOGOUT_TOKEN_REQUEST, ProtocolViolation):
-        id_token.logout_token_parameter({})
 
 
 def test_the_parameters_of_a_logout_follow_the_query_of_the_endpoint() -> None:
