@@ -66,23 +66,6 @@ async def test_a_refused_token_is_replaced_once(
     assert issued(world) == 1
 
 
-async def test_a_token_that_another_task_has_replaced_is_not_refreshed_again(
-    world: World, api: Api, grant: Grant
-) -> None:
-    first = await refused(world, api, grant)
-
-    async def refused_late(request: httpx.Request) -> httpx.Response:
-        response = api(request)
-        if request.headers["Authorization"] == f"Bearer {first}":
-            assert await api.status(world.oidc.auth(grant)) == 200  # by another task
-        return response
-
-    transport = httpx.MockTransport(refused_late)
-    async with httpx.AsyncClient(auth=world.oidc.auth(grant), transport=transport) as client:
-        assert (await client.get(API_URL)).status_code == 200
-    assert issued(world) == 1
-
-
 async def test_a_stream_is_sent_once(world: World, api: Api, grant: Grant) -> None:
     await refused(world, api, grant)
 
@@ -263,27 +246,22 @@ async def test_with_dpop_the_token_is_bound_to_a_key_of_the_application() -> Non
     assert issued(world, KIND) == 1
 
 
-@pytest.mark.parametrize("host", ["calendar.test", "127.0.0.1"])
-async def test_no_token_leaves_the_machine_unencrypted(host: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "allows"), [("calendar.test", False), ("calendar.test", True), ("127.0.0.1", False)]
+)
+async def test_no_token_leaves_the_machine_unencrypted(host: str, allows: bool) -> None:
     """RFC 6750 5.3."""
-    world = make_world(session_store="memory", provider={"resources": [DevResource(CALENDAR)]})
+    world = app_world(session_store="memory", settings={"allow_insecure_http": allows})
     await world.signed_in()
     oidc, api, url = world.oidc, Api(world), f"http://{host}/events"
+    is_sent = allows or host == "127.0.0.1"
     grant, as_itself = await oidc.grant(session_id(world)), oidc.app_auth(resource=CALENDAR)
     for auth in (oidc.auth(grant), as_itself):
         async with api.client(auth) as client:
-            if host == "127.0.0.1":
+            if is_sent:
                 assert (await client.get(url)).status_code == 200
             else:
                 with pytest.raises(ConfigurationError, match=r"unencrypted\. Use https") as caught:
                     await client.get(url)
                 assert caught.value.code == "configuration.insecure_url"
-    assert api.urls == ([url] * 2 if host == "127.0.0.1" else [])
-
-
-async def test_with_insecure_http_a_token_is_sent() -> None:
-    world = calling_world(session_store="memory", settings={"allow_insecure_http": True})
-    await world.signed_in()
-    grant = await world.oidc.grant(session_id(world))
-    async with world.app.state.api.client(world.oidc.auth(grant)) as client:
-        assert (await client.get("http://calendar.test/events")).status_code == 200
+    assert api.urls == ([url] * 2 if is_sent else [])

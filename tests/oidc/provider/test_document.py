@@ -150,15 +150,6 @@ async def test_a_flood_of_tokens_makes_no_flood_of_requests(op: OP, old: Signing
     assert op.asked("/jwks") == 2
 
 
-async def test_a_key_that_was_replaced_under_its_name_is_found_at_once(op: OP) -> None:
-    provider, first, second = op.provider(), SigningKey("same"), SigningKey("same")
-    op.publish([first])
-    await provider.verify(first.sign(CLAIMS))
-    op.publish([second])
-    assert (await provider.verify(second.sign(CLAIMS))).claims == CLAIMS
-    assert op.asked("/jwks") == 2
-
-
 async def test_keys_that_cannot_be_read_again_leave_a_token_undecided(
     op: OP, old: SigningKey, new: SigningKey
 ) -> None:

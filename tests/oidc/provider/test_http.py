@@ -181,29 +181,9 @@ def test_the_cause_is_named(error: Exception, words: str) -> None:
     assert cause_of(error) == words
 
 
-async def explanation_of(url: str) -> str:
-    async with client() as http:
-        with pytest.raises(ProviderError) as caught:
-            await http.request("GET", url)
-    assert caught.value.code is Code.PROVIDER_UNREACHABLE
-    assert caught.value.details["url"] == url.partition("?")[0]
-    return caught.value.explanation
-
-
 async def ends_too_early(writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
     await writer.drain()
-
-
-async def test_a_broken_answer_is_told_as_such() -> None:
-    async with listening(ends_too_early) as server:
-        explanation = await explanation_of(server.url)
-    assert explanation.startswith("RemoteProtocolError: ")
-    assert server.connections == 2
-
-
-async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
-    assert await explanation_of("https://999.1.1.1/?x=1") == "InvalidURL"
 
 
 async def test_what_httpx_quotes_of_a_proxy_or_a_header_is_not_told() -> None:
@@ -238,6 +218,19 @@ async def failure_of(url: str, options: HTTPOptions) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         await body_of(url, options)
     return caught.value
+
+
+async def test_a_broken_answer_is_told_as_such() -> None:
+    async with listening(ends_too_early) as server:
+        error = await failure_of(server.url, HTTPOptions())
+    assert (error.code, error.details) == (Code.PROVIDER_UNREACHABLE, {"url": server.url})
+    assert error.explanation.startswith("RemoteProtocolError: ")
+    assert server.connections == 2
+
+
+async def test_a_url_that_cannot_be_asked_is_an_error_of_the_provider() -> None:
+    error = await failure_of("https://999.1.1.1/?x=1", HTTPOptions())
+    assert (error.explanation, error.details["url"]) == ("InvalidURL", "https://999.1.1.1/")
 
 
 async def test_an_own_authority_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

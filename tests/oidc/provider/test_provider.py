@@ -31,13 +31,11 @@ async def test_an_assertion_has_the_chosen_audience(op: OP, choice: str, audienc
         authentication=authentication,
         assertion_audience="issuer" if choice == "issuer" else "token_endpoint",
     )
-    ids = set()
-    for _ in range(3):
-        await provider.refresh("rt")
-        claims = CompactJWS.parse(op.last_form()["client_assertion"]).claims()
-        assert (claims["aud"], claims["iat"]) == (audience, NOW)
-        ids.add(claims["jti"])
-    assert len(ids) == 3
+    await provider.refresh("rt")
+    claims = CompactJWS.parse(op.last_form()["client_assertion"]).claims()
+    assert (claims["aud"], claims["iat"]) == (audience, NOW)
+    await provider.refresh("rt")
+    assert CompactJWS.parse(op.last_form()["client_assertion"]).claims()["jti"] != claims["jti"]
 
 
 @pytest.mark.parametrize(

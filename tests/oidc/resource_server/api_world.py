@@ -1,14 +1,14 @@
 """An API, the provider that issues its tokens, and a program that calls it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import httpx
 from fastapi import Depends, FastAPI, Security
 from pydantic import JsonValue
 
-from fastapi_oidc import OIDC, AccessToken, Caller, Clock, OIDCMiddleware, StandardIdentity
+from fastapi_oidc import OIDC, AccessToken, Caller, StandardIdentity
 from fastapi_oidc.protocol.dpop import DPoPKey
 from fastapi_oidc.testing import DevClient, DevResource
 from fastapi_oidc.web.api import API
@@ -100,21 +100,6 @@ def make_api_world(
         **(world or {}),
     )
     return APIWorld(made_world, made[0], program.client_secret or "")
-
-
-def second_process(first: APIWorld, **options: Any) -> APIWorld:
-    """The same application in another process, with the same provider and time."""
-    world = first.world
-    oidc: OIDC[Any, Any] = OIDC(
-        world.oidc.settings,
-        clock=Clock(read=world.time),
-        transport=httpx.ASGITransport(world.op.app),
-        **options,
-    )
-    api, app = oidc.api(AUDIENCE), FastAPI()
-    app.add_middleware(OIDCMiddleware, oidc=oidc)
-    _mount_machines(app, oidc, api)
-    return APIWorld(replace(world, oidc=oidc, app=app), api, first.secret)
 
 
 def _mount_machines(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:

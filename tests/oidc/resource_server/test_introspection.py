@@ -261,6 +261,9 @@ async def test_the_authorize_button_can_know_the_endpoints() -> None:
 
 
 def mount_changes(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
+    second = Depends(oidc.api("https://app.test/other").require("x"))
+    app.get("/other", dependencies=[second])(lambda: None)
+
     @app.post("/change", responses=api.responses)
     async def change(session: Annotated[OIDCSession[Any], Depends(oidc.require_csrf)]) -> None: ...
 
@@ -268,28 +271,17 @@ def mount_changes(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
     async def see(token: Annotated[AccessToken, Depends(api.require())]) -> None: ...
 
 
-async def test_the_document_shows_the_csrf_header_and_the_refusals() -> None:
+async def test_the_document_shows_a_second_api_the_csrf_header_and_the_refusals() -> None:
     found = await document(make_api_world(mount=mount_changes), "/openapi.json")
-    for path, method in (("/change", "post"), ("/either", "post")):
-        [header] = found["paths"][path][method]["parameters"]
-        assert (header["in"], header["name"]) == ("header", "X-CSRF-Token")
+    assert found["paths"]["/other"]["get"]["security"] == [{"oidc_api2": ["x"]}]
+    [header] = found["paths"]["/change"]["post"]["parameters"]
+    assert (header["in"], header["name"]) == ("header", "X-CSRF-Token")
     assert "parameters" not in found["paths"]["/see"]["get"]
     responses = found["paths"]["/see"]["get"]["responses"]
     schema = {"$ref": "#/components/schemas/Refusal"}
     for status in ("401", "403"):
         assert responses[status]["content"]["application/json"]["schema"] == schema
     assert set(found["components"]["schemas"]["Refusal"]["properties"]) == {"detail", "code"}
-
-
-async def test_a_second_api_has_a_scheme_of_its_own() -> None:
-    def mount(app: FastAPI, oidc: OIDC[Any, Any], api: API[Any]) -> None:
-        other = oidc.api("https://app.test/other")
-
-        @app.get("/other")
-        async def read(token: Annotated[AccessToken, Depends(other.require("x"))]) -> None: ...
-
-    found = await document(make_api_world(mount=mount), "/openapi.json")
-    assert found["paths"]["/other"]["get"]["security"] == [{"oidc_api2": ["x"]}]
 
 
 @pytest.mark.parametrize("prefix", [None, "/v1", "too late", ""])

@@ -20,7 +20,7 @@ from fastapi_oidc.protocol.encoding import decode_base64url, encode_base64url
 from fastapi_oidc.protocol.jose.sign import Signer
 from fastapi_oidc.resource_server.server import require_certificate
 from fastapi_oidc.settings import revealed
-from fastapi_oidc.testing import ServerError, sign_in
+from fastapi_oidc.testing import ServerError
 from fastapi_oidc.testing.keys import generate_key
 from tests.oidc.flows.fallible_stores import FallibleStore, Outage
 from tests.oidc.protocol.examples import refused
@@ -30,7 +30,6 @@ from tests.oidc.resource_server.api_world import (
     METADATA_URL,
     APIWorld,
     make_api_world,
-    second_process,
 )
 from tests.oidc.world import Time
 
@@ -101,39 +100,9 @@ async def test_while_the_provider_is_down_nobody_gets_in(endpoint: str) -> None:
     answer = await world.get(token)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 5
-    assert (
-        answer.json()["detail"] == "Access tokens cannot be checked right now. Try again shortly."
-    )
     world.world.op.faults.clear()
     world.world.time.advance(6)
     assert (await world.get(token)).status_code == 200
-
-
-async def test_an_id_token_is_refused_where_plain_jwts_are_accepted() -> None:
-    world = make_api_world(token_format="plain_jwt", accept_plain_jwt=True)
-    assert (await world.get(await world.token())).status_code == 200
-    for removed in ("", "nonce", "at_hash"):
-
-        def stolen(claims: dict[str, JsonValue], removed: str = removed) -> dict[str, JsonValue]:
-            kept = {name: claim for name, claim in claims.items() if name != removed}
-            return kept | {"aud": ["app", AUDIENCE], "azp": "app"}
-
-        world.world.op.edits.put("id_token", stolen)
-        assert await code_of(world, await id_token(world)) == Code.ACCESS_TOKEN_KIND
-
-
-async def id_token(world: APIWorld) -> str:
-    """The ID token of a login, as somebody steals it from the application."""
-    stolen: list[str] = []
-
-    def steal(members: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        stolen.append(str(members["id_token"]))
-        return members
-
-    world.world.op.edits.put("token_response", steal)
-    async with world.world.browser() as browser:
-        await sign_in(browser, "/auth/login", user="alice")
-    return stolen[-1]
 
 
 @pytest.mark.parametrize(
@@ -155,15 +124,14 @@ def test_an_unsafe_api_is_not_made(options: dict[str, JsonValue], explanation: s
         make_api_world(**options)  # type: ignore[arg-type]
 
 
-def test_a_scope_is_one_word() -> None:
+@pytest.mark.parametrize("scope", ["machines write", 'a"b', "", "é"])
+def test_a_scope_is_one_word(scope: str) -> None:
     api = make_api_world().api
-    for scope in ("machines write", 'a"b', "", "é"):
+    for given, named in (((scope,), {}), ((), {"add": scope})):
         with pytest.raises(ConfigurationError, match="is not a scope"):
-            api.require(scope)
-        with pytest.raises(ConfigurationError, match="is not a scope"):
-            api.protected(FastAPI(), scope)
-        with pytest.raises(ConfigurationError, match="is not a scope"):
-            api.protected(FastAPI(), tools={"add": scope})
+            api.protected(FastAPI(), *given, tools=named)
+    with pytest.raises(ConfigurationError, match="is not a scope"):
+        api.require(scope)
 
 
 CERTIFICATE = b"0\x82 the DER of a certificate \xff\xfe"
@@ -255,15 +223,6 @@ async def test_a_process_that_cannot_remember_accepts_none(monkeypatch: pytest.M
     challenged(await mine.get(proofs[0]), Code.DPOP_REPLAYED)
 
 
-async def test_a_proof_is_good_for_one_of_the_processes_that_share_a_store() -> None:
-    shared = {"back_channel_logout_store": MemoryStore()}
-    first = make_api_world(world=shared)
-    mine, second = await bound(first), second_process(first, **shared)
-    proof = mine.proof()
-    assert (await mine.get(proof)).status_code == 200
-    challenged(await second.get(mine.token, scheme="DPoP", DPoP=proof), Code.DPOP_REPLAYED)
-
-
 async def test_a_proof_is_good_for_one_request_though_the_clock_of_the_store_is_fast() -> None:
     """The store deletes by its own clock what this process may still accept."""
     time = Time()
@@ -308,20 +267,16 @@ def test_any_other_header_does_not(header: str | None) -> None:
         require_certificate(header, THUMBPRINT)
 
 
-async def test_without_the_setting_a_certificate_bound_token_is_refused() -> None:
-    world = make_api_world()
-    token = await world.with_claims(cnf={"x5t#S256": THUMBPRINT})
-    answer = await world.get(token, **{"Client-Cert": f":{BASE64}:"})
-    assert (answer.status_code, answer.json()["code"]) == (401, Code.ACCESS_TOKEN_CERTIFICATE)
-
-
-async def test_a_certificate_header_that_comes_twice_is_none() -> None:
-    world = make_api_world(client_certificate_header="Client-Cert")
+@pytest.mark.parametrize(("setting", "times"), [(None, 1), ("Client-Cert", 2)])
+async def test_without_the_setting_or_with_two_headers_such_a_token_is_refused(
+    setting: str | None, times: int
+) -> None:
+    world = make_api_world(client_certificate_header=setting)
     token = await world.with_claims(cnf={"x5t#S256": THUMBPRINT})
     async with world.world.browser() as program:
-        headers = [("Authorization", f"Bearer {token}"), *[("Client-Cert", f":{BASE64}:")] * 2]
-        answer = await program.get("/machines", headers=headers)
-    assert answer.json()["code"] == Code.ACCESS_TOKEN_CERTIFICATE
+        sent = [("Authorization", f"Bearer {token}"), *[("Client-Cert", f":{BASE64}:")] * times]
+        answer = await program.get("/machines", headers=sent)
+    assert (answer.status_code, answer.json()["code"]) == (401, Code.ACCESS_TOKEN_CERTIFICATE)
 
 
 async def test_a_token_may_be_bound_to_both() -> None:
