@@ -20,9 +20,9 @@ from fastapi_oidc import (
     OIDCLocals,
     OIDCMiddleware,
     OIDCSettings,
+    PublicSession,
     StandaloneAPI,
     StandardIdentity,
-    require_auth,
 )
 from fastapi_oidc.broker import Broker
 from fastapi_oidc.testing import (
@@ -143,6 +143,10 @@ CALLS: list[tuple[Callable[[Any], object], str]] = [
     (lambda _: unchecked(OIDC)(settings(), on_event=lambda a, b: a), r"is called with \(Event\),"),
     (lambda _: unchecked(OIDC)(), "missing 1 required positional argument: 'settings'"),
     (lambda _: unchecked(OIDC)(settings), r"is called with \(HTTPConnection\), and takes"),
+    (lambda w: w.oidc.login_required, "oidc has no 'login_required': is oidc.require_auth meant"),
+    (lambda w: w.oidc.require_rol, "oidc has no 'require_rol': is oidc.require_role meant"),
+    (lambda w: w.oidc.authorize_access_token, "oidc.router has the callback"),
+    (lambda w: FastAPI().include_router(w.oidc), r"write app\.include_router\(oidc\.router, pre"),
     (lambda _: session_for(ALICE, expire_at=1), "argument 'expire_at': is expires_at"),
     (lambda _: session_for(StandardIdentity), "an identity, not the class StandardIdentity"),
     (lambda w: unchecked(OIDC)(settings(), transport=w.op.app), "ASGITransport"),
@@ -166,20 +170,6 @@ async def test_a_token_without_a_scheme(caplog: pytest.LogCaptureFixture) -> Non
     assert answer.json()["code"] == "access_token.required"
     assert "needs a header Authorization: Bearer TOKEN" in answer.text
     assert "eyJh" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [("another instance", "middleware_missing"), ("the module", "instance_ambiguous")],
-)
-async def test_a_guard_of_an_instance_that_serves_no_request(kind: str, code: str) -> None:
-    world, partners = make_world(), make_world(settings={"name": "partners"}).oidc
-    if kind == "the module":
-        world.app.add_middleware(OIDCMiddleware, oidc=partners)
-    guard = require_auth if kind == "the module" else partners.require_auth
-    world.app.get("/partners", dependencies=[Depends(guard)])(lambda: None)
-    answer = await begin(world.app, "/partners")
-    assert (answer.status_code, answer.json()["code"]) == (500, f"configuration.{code}")
 
 
 async def test_an_application_in_another_one(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,54 +221,46 @@ async def test_an_override_that_returns_the_identity() -> None:
             await browser.get("/csrf")
 
 
-@pytest.mark.parametrize(
-    ("predicate", "kind"),
-    [
-        (lambda user: str(user).isdigit, "builtin_function_or_method, not True or False"),
-        (lambda user: lambda: False, "function, not True or False"),
-        (lambda user: (False for _ in ()), "generator, not True or False"),
-        (lambda user: "False", "str, not True or False"),
-    ],
-)
-async def test_a_predicate_that_returns_no_truth_value(
-    predicate: Any, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = make_world()
-    world.app.get("/admin", dependencies=[Depends(world.oidc.require(predicate))])(lambda: None)
-    assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    assert f"returned {kind}" in caplog.text
-
-
 class WithAnything(BaseModel):
     """An identity whose roles are known when a user signs in."""
 
     roles: Any
 
 
+def of_roles(roles: object) -> tuple[Any, object]:
+    return (lambda oidc: oidc.require_role("admin")), roles
+
+
+NO_TRUTH, NO_LIST = "not True or False", "let resolve_identity return an identity with a list"
+
+
 @pytest.mark.parametrize(
-    ("roles", "said"),
-    [("admin", "str"), (None, "NoneType"), (["viewer", 1], "int"), ({"admin": 1}, "dict")],
+    ("guard", "roles", "said"),
+    [
+        (lambda o: o.require(lambda u: str(u).isdigit), [], f"function_or_method, {NO_TRUTH}"),
+        (lambda o: o.require(lambda u: lambda: False), [], f"returned function, {NO_TRUTH}"),
+        (lambda o: o.require(lambda u: (False for _ in ())), [], f"generator, {NO_TRUTH}"),
+        (lambda o: o.require(lambda u: "False"), [], f"returned str, {NO_TRUTH}"),
+        (*of_roles("admin"), f"WithAnything are str: {NO_LIST}"),
+        (*of_roles(None), f"WithAnything are NoneType: {NO_LIST}"),
+        (*of_roles(["viewer", 1]), f"WithAnything are int: {NO_LIST}"),
+        (*of_roles({"admin": 1}), f"WithAnything are dict: {NO_LIST}"),
+    ],
 )
-async def test_roles_are_lists(roles: object, said: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_guard_that_cannot_decide(
+    guard: Any, roles: object, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
     identity = WithAnything(roles=roles)
     world = make_world(resolve_identity=lambda _: identity, identity_type=WithAnything)
-    world.app.get("/admin", dependencies=[Depends(world.oidc.require_role("admin"))])(lambda: None)
+    world.app.get("/admin", dependencies=[Depends(guard(world.oidc))])(lambda: None)
     assert (await (await world.signed_in()).get("/admin")).status_code == 500
-    told = f"WithAnything are {said}: let resolve_identity return an identity with a list"
-    assert told in caplog.text
+    assert said in caplog.text
 
 
-async def test_locals_that_are_asked_whether_they_are_true() -> None:
-    def mount(app: FastAPI, oidc: OIDC) -> None:
-        @app.get("/user")
-        async def user(request: Request) -> list[bool]:
-            public = await oidc.get_public_session(request)
-            return [bool(request.state.oidc), bool(await oidc.get_locals(request)), bool(public)]
-
-    world = make_world(mount=mount)
-    async with world.browser() as stranger:
-        assert (await stranger.get("/user")).json() == [False] * 3
-    assert (await (await world.signed_in()).get("/user")).json() == [True] * 3
+def test_locals_and_public_sessions_are_true_with_a_user() -> None:
+    users = OIDCLocals(session=a_session()), PublicSession(is_authenticated=True)
+    nobody = OIDCLocals(), PublicSession(is_authenticated=False)
+    assert [bool(each) for each in (*users, *nobody)] == [True, True, False, False]
 
 
 async def test_a_session_that_is_read_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -296,9 +278,7 @@ async def test_a_session_that_is_read_again_and_again(caplog: pytest.LogCaptureF
     assert len(await opened(world, dict(browser.cookies))) > 1
 
 
-async def test_what_the_application_raises_has_a_note() -> None:
-    """A callback that fails, and a login that nobody awaits."""
-
+async def test_what_a_callback_raises_has_a_note() -> None:
     def failing(context: object) -> None:
         raise TypeError("the database is not there")
 
@@ -306,30 +286,6 @@ async def test_what_the_application_raises_has_a_note() -> None:
     with pytest.raises(TypeError) as caught:
         await world.signed_in()
     assert "failing(RequestDataContext). FastAPI inj" in caught.value.__notes__[0]
-
-    @world.app.get("/join")
-    def join(request: Request) -> Any:
-        made = world.oidc.login(request)
-        return made
-
-    async with world.browser() as browser:
-        with pytest.raises(ValueError, match="serialize") as unawaited:
-            await browser.get("/join")
-    (note,) = unawaited.value.__notes__
-    assert "join: oidc.login was called without await. It has done and" in note
-
-
-def test_names_of_other_libraries() -> None:
-    oidc: Any = make_world().oidc
-    for name, meant in (
-        ("login_required", "is oidc.require_auth meant"),
-        ("require_rol", "is oidc.require_role meant"),
-        ("authorize_access_token", "oidc.router has the callback"),
-    ):
-        with pytest.raises(AttributeError, match=f"oidc has no {name!r}: {meant}"):
-            getattr(oidc, name)
-    with pytest.raises(AttributeError, match=r"write app\.include_router\(oidc\.router, prefix"):
-        FastAPI().include_router(oidc)
 
 
 async def test_a_sign_in_that_signs_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
