@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import httpx
 import pytest
-from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Request, Security, WebSocket
+from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, Request, Security
 from pydantic import BaseModel
 
 from fastapi_oidc import (
@@ -20,7 +20,6 @@ from fastapi_oidc import (
     LoginOptions,
     LogoutOptions,
     MemoryStore,
-    OIDCError,
     OIDCMiddleware,
     OIDCSession,
     PublicSession,
@@ -30,8 +29,7 @@ from fastapi_oidc import (
 from fastapi_oidc.testing import session_for
 from tests.oidc.web.asking import begin
 from tests.oidc.web.test_startup import start
-from tests.oidc.web.test_websockets import opened
-from tests.oidc.world import BASE_URL, make_world, signed_in_world
+from tests.oidc.world import make_world
 
 Session: TypeAlias = OIDCSession[Any]
 
@@ -175,36 +173,6 @@ async def test_a_task_that_outlives_its_request_is_told_so() -> None:
     with pytest.raises(ConfigurationError, match="this request has ended") as caught:
         await tasks[0]
     assert caught.value.code is Code.CONFIGURATION_INVALID
-
-
-@pytest.mark.parametrize("how", ["get_session", "locals", "refresh", "is_still_signed_in"])
-@pytest.mark.parametrize("origin", ["https://other.app.test", BASE_URL])
-async def test_a_websocket_of_another_origin_gets_no_session(how: str, origin: str) -> None:
-    seen: list[object] = []
-
-    def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
-        ask: Any = {
-            "get_session": oidc.get_session,
-            "locals": oidc.locals,
-            "refresh": oidc.refresh,
-            "is_still_signed_in": oidc.is_still_signed_in,
-        }[how]
-
-        @app.websocket("/ws")
-        async def ws(socket: WebSocket) -> None:
-            seen.append(socket.state.oidc.session)
-            try:
-                seen.append(await ask(socket))
-            except OIDCError as error:
-                seen.append(error.code)
-
-    world, browser = await signed_in_world(mount=mount)
-    await opened(world, dict(browser.cookies), (b"origin", origin.encode()))
-    if origin == BASE_URL:
-        assert seen[0] is not None
-        assert seen[1]
-    else:
-        assert seen == [None, Code.SESSION_CROSS_SITE]
 
 
 SECRET = "a-value-that-no-error-shows"

@@ -92,13 +92,17 @@ async def test_a_guard_after_the_acceptance_closes_it() -> None:
     assert close["code"] == 1008
 
 
-async def test_a_page_of_another_origin_cannot_clear_the_session() -> None:
-    def mount_clearing(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+@pytest.mark.parametrize(
+    "method", ["get_session", "locals", "refresh", "is_still_signed_in", "clear_session"]
+)
+async def test_a_page_of_another_origin_uses_no_session(method: str) -> None:
+    def mount_asking(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
         @app.websocket("/ws")
         async def ws(socket: WebSocket) -> None:
-            oidc.clear_session(socket)
+            assert socket.state.oidc.session is None
+            await getattr(oidc, method)(socket)
 
-    world, browser = await signed_in_world(mount=mount_clearing)
+    world, browser = await signed_in_world(mount=mount_asking)
     (close,) = await opened(world, dict(browser.cookies), (b"origin", b"https://evil.test"))
     assert close["type"] == "websocket.close"
     assert world.events[-1].code == "session.cross_site"
