@@ -258,8 +258,8 @@ async def test_a_guard_that_cannot_decide(
 
 
 def test_locals_and_public_sessions_are_true_with_a_user() -> None:
-    users = OIDCLocals(session=a_session()), PublicSession(is_authenticated=True)
-    nobody = OIDCLocals(), PublicSession(is_authenticated=False)
+    users: tuple[Any, ...] = OIDCLocals(session=a_session()), PublicSession(is_authenticated=True)
+    nobody: tuple[Any, ...] = OIDCLocals(), PublicSession(is_authenticated=False)
     assert [bool(each) for each in (*users, *nobody)] == [True, True, False, False]
 
 
