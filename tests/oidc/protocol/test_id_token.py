@@ -160,11 +160,6 @@ def test_no_login_is_without_a_nonce(nonce: JSON) -> None:
         accept_id_token(changed(VALID, {"nonce": nonce}), replace(EXPECTED, nonce=None), AT)
 
 
-def test_at_hash_belongs_to_the_access_token() -> None:
-    with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
-        accept_id_token(VALID, replace(EXPECTED, access_token="access-2"), AT)
-
-
 def test_at_hash_fails_closed_for_an_unknown_algorithm() -> None:
     with refused(Code.ID_TOKEN_ACCESS_TOKEN_HASH, ProtocolViolation):
         accept_id_token(VALID, replace(EXPECTED, algorithm="XS256"), AT)

@@ -94,11 +94,9 @@ def test_an_endpoint_of_an_https_issuer_is_https(endpoint: str, allow_insecure_h
 )
 def test_an_unusable_optional_endpoint_counts_as_absent(endpoint: str, url: JSON) -> None:
     metadata = parse(changed(DOCUMENT, {endpoint: url}))
-    assert getattr(metadata, endpoint) is None
     [ignored] = metadata.ignored
     assert ignored.startswith(endpoint)
-    absent = parse(changed(DOCUMENT, {endpoint: ABSENT}))
-    assert replace(metadata, ignored=()) == absent
+    assert replace(metadata, ignored=()) == parse(changed(DOCUMENT, {endpoint: ABSENT}))
 
 
 @pytest.mark.parametrize("name", ["require_pushed_authorization_requests", "userinfo_endpoint"])
