@@ -16,7 +16,7 @@ from fastapi_oidc.errors import Code, ConfigurationError, SessionError
 from fastapi_oidc.session.own_store import ExclusiveStore, store_of
 from fastapi_oidc.session.redis import RedisStore
 from fastapi_oidc.session.sql import SQLStore
-from fastapi_oidc.session.store import Cell, MemoryStore, Store, Stored
+from fastapi_oidc.session.store import Cell, MemoryStore, Stored
 from tests.oidc.protocol.examples import each, refused
 from tests.oidc.session.conftest import MovableClock
 from tests.oidc.session.examples import NOW
@@ -98,60 +98,31 @@ class Watched(MemoryStore):
         return await super().swap(key, before, after)
 
 
-class Appending:
-    """Appends a letter, up to three; notes what it was called with."""
+@pytest.mark.parametrize(
+    ("stored", "known", "asked", "heard"),
+    [
+        (b"a", b"a", [(b"a", b"ax")], [(b"a", 0)]),
+        (b"a", None, [(None, b""), (b"a", b"ax")], [(b"a", 7)]),
+        (b"a", b"b", [(b"b", b"bx"), (b"a", b"ax")], [(b"b", 0), (b"a", 7)]),
+        (b"aaa", None, [(None, b"")], [(b"aaa", 7)]),
+        (b"aaa", b"aaa", [(None, b"")], [(b"aaa", 0), (b"aaa", 7)]),  # its age may decide
+    ],
+)
+async def test_who_knows_the_value_asks_once_and_others_hear_its_age(
+    moving: MovableClock, stored: bytes, known: bytes | None, asked: object, heard: object
+) -> None:
+    store, calls = Watched(moving), []
 
-    def __init__(self) -> None:
-        self.seen: list[tuple[bytes, float]] = []
-
-    def __call__(self, value: bytes, age: float) -> Cell | None:
-        self.seen.append((value, age))
+    def append(value: bytes, age: float) -> Cell | None:
+        calls.append((value, age))
         return None if len(value) >= 3 else Cell(value + b"x", LATER)
 
-
-@pytest.fixture
-def change() -> Appending:
-    return Appending()
-
-
-async def stored(store: Store) -> bytes:
-    return (await store.read([KEY]))[0]
-
-
-async def test_who_knows_the_value_asks_once(moving: MovableClock, change: Appending) -> None:
-    store = Watched(moving)
-    assert (await store.move(KEY, change, known=b"")).value == b"x"
-    moved = await store.move(KEY, change, known=b"x")
-    assert moved.value == b"xx" == await stored(store)
-    assert store.asked == [(b"", b"x"), (b"x", b"xx")]
-    assert change.seen == [(b"", 0), (b"x", 0)]
-
-
-async def test_who_does_not_know_it_asks_twice_and_hears_its_age(
-    moving: MovableClock, change: Appending
-) -> None:
-    store = Watched(moving)
-    await store.move(KEY, lambda *_: Cell(b"a", LATER))
+    await store.swap(KEY, b"", Cell(stored, LATER))
     moving.second += 7
     store.asked.clear()
-    moved = await store.move(KEY, change)
-    assert moved.value == b"ax" == await stored(store)
-    assert store.asked == [(None, b""), (b"a", b"ax")]
-    assert change.seen == [(b"a", 7)]
-
-
-async def test_a_value_that_is_to_stay_is_returned_as_it_is(
-    moving: MovableClock, change: Appending
-) -> None:
-    store = Watched(moving)
-    await store.move(KEY, lambda *_: Cell(b"aaa", LATER))
-    moving.second += 7
-    store.asked.clear()
-    for known in (None, b"aaa"):  # which may be decided by its age, so it is asked for
-        moved = await store.move(KEY, change, known=known)
-        assert moved.value == b"aaa" == await stored(store)
-    assert store.asked == [(None, b"")] * 2
-    assert change.seen == [(b"aaa", 7), (b"aaa", 0), (b"aaa", 7)]
+    moved = await store.move(KEY, append, known=known)
+    assert [moved.value] == await store.read([KEY]) == [stored if stored == b"aaa" else b"ax"]
+    assert (store.asked, calls) == (asked, heard)
 
 
 CLOCK = Clock()

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -66,34 +67,30 @@ def key() -> str:
     return f"session:{secrets.token_hex(8)}"
 
 
-async def found(store: Store, key: str) -> bytes:
-    """The value, which both operations find."""
-    (value,) = await store.read([key])
-    seen = await store.swap(key, None, Cell(b"nothing", LATER))
-    assert seen is not None
-    assert seen.value == value
-    return value
+SIGNS = string.punctuation + " "
+VALUES = [b"one", b"on", b"ONE", b"\0", secrets.token_bytes(100_000), bytes(range(256)) * 400]
 
 
-async def test_several_values_are_read_together(store: Store, key: str) -> None:
-    for number in (1, 3):
-        await store.swap(f"{key}{number}", b"", Cell(b"%d" % number, LATER))
-    keys = [f"{key}{number}" for number in (3, 2, 1)]
-    assert list(await store.read(keys)) == [b"3", b"", b"1"]
+async def test_a_store_does_what_a_dictionary_does(store: Store, key: str) -> None:
+    """Swaps in any order, with every printable sign in a key: what is found, kept and read."""
+    random, stored = Random(key), dict[str, bytes]()
+    keys = [key, f"{key}A", f"{key}a", *(f"{key}{sign}" for sign in SIGNS), f"{key}{{a}}"]
+    keys.append((key + 3 * SIGNS)[:200].ljust(200, "x"))
+    for step in range(250):
+        name = random.choice(keys[: 3 + step // 5])
+        value = stored.get(name, b"")
+        before = random.choice([None, b"", *VALUES, value, value])
+        after, ends = random.choice([b"", *VALUES]), random.choice([LATER, LATER, LONG_AGO])
+        others = random.sample(keys, random.randrange(3))
+        found, read = await store.swap_and_read(name, before, Cell(after, ends), others)
+        assert (found is None) == (before == value), "a repeated swap finds another value"
+        assert found is None or found == (value, found.age if value else 0.0)
+        if found is None:
+            stored[name] = after if ends == LATER else b""
+        assert list(read) == [stored.get(other, b"") for other in others]
+        assert list(await store.read(keys[:9])) == [stored.get(each, b"") for each in keys[:9]]
+    assert list(await store.read(keys)) == [stored.get(each, b"") for each in keys]
     assert list(await store.read([])) == []
-
-
-async def test_other_values_are_read_together_with_a_swap(store: Store, key: str) -> None:
-    others = [f"{key}{number}" for number in (1, 2, 3)]
-    for other in others[::2]:
-        await store.swap(other, b"", Cell(other.encode(), LATER))
-    values = [others[0].encode(), b"", others[2].encode()]
-    for before, expected in ((None, b""), (b"", None), (b"", b"one")):
-        found, read = await store.swap_and_read(key, before, Cell(b"one", LATER), others)
-        assert (None if found is None else found.value) == expected
-        assert list(read) == values
-    found, read = await store.swap_and_read(key, b"one", Cell(b"two", LATER), [])
-    assert (found, list(read)) == (None, [])
 
 
 async def test_a_swap_is_read_by_its_own_command(store: Store, key: str) -> None:
@@ -102,55 +99,6 @@ async def test_a_swap_is_read_by_its_own_command(store: Store, key: str) -> None
     assert value == b"one"
     moved = await store.move(key, lambda *_: None, others=[key])
     assert (moved.value, list(moved.others)) == (b"one", [b"one"])
-
-
-async def test_a_value_is_stored_where_there_is_none(store: Store, key: str) -> None:
-    assert await store.swap(key, None, Cell(b"one", LATER)) == Stored(b"", 0.0)
-    assert await store.swap(key, b"zero", Cell(b"one", LATER)) == Stored(b"", 0.0)
-    assert await found(store, key) == b""
-    assert await store.swap(key, b"", Cell(b"one", LATER)) is None
-    assert await found(store, key) == b"one"
-
-
-async def test_a_value_is_replaced_by_whoever_knows_it(store: Store, key: str) -> None:
-    await store.swap(key, b"", Cell(b"one", LATER))
-    for wrong in (b"", b"on", b"ones", b"ONE"):
-        seen = await store.swap(key, wrong, Cell(b"two", LATER))
-        assert seen is not None
-        assert seen.value == b"one"
-    assert await store.swap(key, b"one", Cell(b"two", LATER)) is None
-    assert await found(store, key) == b"two"
-
-
-async def test_a_value_is_deleted_by_whoever_knows_it(store: Store, key: str) -> None:
-    await store.swap(key, b"", Cell(b"one", LATER))
-    assert (await store.swap(key, b"two", Cell(b"", LATER)) or Stored(b"", 0)).value == b"one"
-    assert await store.swap(key, b"one", Cell(b"", LATER)) is None
-    assert await found(store, key) == b""
-    assert await store.swap(key, b"one", Cell(b"two", LATER)) == Stored(b"", 0.0)
-    assert await store.swap(key, b"", Cell(b"", 0)) is None
-    assert await store.swap(key, b"", Cell(b"two", LATER)) is None
-    assert await found(store, key) == b"two"
-
-
-async def test_an_expired_value_is_none(store: Store, key: str) -> None:
-    for before in (b"", b"one"):
-        if before:
-            await store.swap(key, b"", Cell(before, LATER))
-        assert await store.swap(key, before, Cell(b"two", LONG_AGO)) is None
-        assert await found(store, key) == b""
-        assert await store.swap(key, b"two", Cell(b"three", LATER)) == Stored(b"", 0.0)
-    assert await store.swap(key, b"", Cell(b"three", LATER)) is None
-    assert await found(store, key) == b"three"
-
-
-async def test_a_swap_may_be_repeated_after_its_reply_was_lost(store: Store, key: str) -> None:
-    for before, after in ((b"", b"one"), (b"one", b"two"), (b"two", b"")):
-        assert await store.swap(key, before, Cell(after, LATER)) is None
-        again = await store.swap(key, before, Cell(after, LATER))
-        assert again is not None
-        assert again.value == after
-        assert await found(store, key) == after
 
 
 async def age(store: Store, key: str) -> float:
@@ -167,24 +115,6 @@ async def test_a_value_grows_older_until_it_is_replaced(store: Store, key: str) 
             assert 0 <= seen <= time.monotonic() - began + 0.01
 
 
-async def test_large_values_are_kept_as_they_are(store: Store, key: str) -> None:
-    one, two = secrets.token_bytes(100_000), bytes(range(256)) * 400
-    assert await store.swap(key, b"", Cell(one, LATER)) is None
-    assert await found(store, key) == one
-    assert await store.swap(key, one, Cell(two, LATER)) is None
-    assert await found(store, key) == two
-
-
-async def test_every_printable_key_is_a_key_of_its_own(store: Store) -> None:
-    mark = secrets.token_hex(8)
-    signs = string.punctuation + " "
-    keys = [f"{mark}{sign}" for sign in signs]
-    keys += [f"{mark}a", f"{mark}A", mark, f"{mark}{{a}}", (mark + 3 * signs)[:200].ljust(200, "x")]
-    for each in keys:
-        assert await store.swap(each, b"", Cell(each.encode(), LATER)) is None
-    assert list(await store.read(keys)) == [each.encode() for each in keys]
-
-
 def appending(item: bytes) -> Change:
     return lambda value, age: Cell(value + item, LATER)
 
@@ -198,7 +128,7 @@ async def test_concurrent_movers_lose_nothing(given: Any, store: Store, key: str
             for each, item in zip([store, other] * MOVERS, items, strict=False)
         ]
         results = await asyncio.gather(*moves)
-    value = await found(store, key)
+    (value,) = await store.read([key])
     assert sorted(value) == sorted(b"".join(items))
     assert sorted((each.value for each in results), key=len) == [
         value[: length + 1] for length in range(MOVERS)
