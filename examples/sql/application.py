@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Annotated
 
@@ -26,15 +24,8 @@ Session = OIDCSession[StandardIdentity]
 
 def create_app(settings: OIDCSettings, database: str) -> FastAPI:
     """The application with its sessions in `database`, a URL for SQLAlchemy."""
-    store = SQLStore(database)
-    oidc = OIDC(settings, session_store=store)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await store.create_tables()
-        yield
-
-    app = FastAPI(lifespan=lifespan)
+    oidc = OIDC(settings, session_store=SQLStore(database))
+    app = FastAPI()
     app.add_middleware(OIDCMiddleware, oidc=oidc)
     app.include_router(oidc.router, prefix="/auth")
 

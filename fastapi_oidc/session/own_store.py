@@ -186,7 +186,7 @@ def store_of(
     if scheme in ("postgresql", "sqlite"):
         from fastapi_oidc.session.sql import SQLStore
 
-        return SQLStore(str(value), creates_tables=True)
+        return SQLStore(str(value))
     raise misconfigured(
         f"{option} is an instance of Store or SessionStore, the URL of a Redis, PostgreSQL or "
         f'SQLite database, or "memory", not {_kind(value)}'

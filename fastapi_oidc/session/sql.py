@@ -94,8 +94,8 @@ class SQLStore(store.Store):
     call that takes longer than `timeout` seconds, or fails because the database is unavailable,
     raises SessionError (session.store_unavailable).
 
-    With `creates_tables`, a missing table is created when it is first needed, so a user who may not
-    create tables can use a database that has it.
+    A missing table is created when it is first needed, so a user who may not create tables can use
+    a database that has it.
     """
 
     def __init__(
@@ -103,9 +103,8 @@ class SQLStore(store.Store):
         engine: AsyncEngine | sa.URL | str,
         *,
         timeout: float = store.DEFAULT_TIMEOUT,
-        creates_tables: bool = False,
     ) -> None:
-        self._given, self._timeout, self._creates_tables = engine, timeout, creates_tables
+        self._given, self._timeout = engine, timeout
         self._engines = PerLoop(
             lambda: self._engine().execution_options(isolation_level="AUTOCOMMIT")
         )
@@ -176,10 +175,11 @@ class SQLStore(store.Store):
         try:
             return await self._send(statement, values)
         except DBAPIError as error:
-            if not self._creates_tables or not store.lacks_table(str(error.orig)):
+            said = str(error.orig)  # in the words of SQLite or PostgreSQL
+            is_missing = "no such table" in said or ("relation" in said and "not exist" in said)
+            if not is_missing:
                 raise
         await self._create_tables()
-        self._creates_tables = False
         return await self._send(statement, values)
 
     async def _send(self, statement: sa.Executable, values: Mapping[str, object]) -> Rows:

@@ -47,14 +47,7 @@ def _explained(error: BaseException, address: str, doing: str) -> str:
         return f"the store raised {name} in {place.name}, line {place.lineno} of {place.filename}"
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(" ".join(str(said).split()), MAX_VALUE)
-    remedy = "; await SQLStore(...).create_tables() makes the tables" if lacks_table(text) else ""
-    cause = f"{name}: {text}" if text else name
-    return f"the store {address} could not {doing}: {cause}{remedy}"
-
-
-def lacks_table(text: str) -> bool:
-    """Whether SQLite or PostgreSQL says so in the text of its error."""
-    return "no such table" in text or ("relation" in text and "does not exist" in text)
+    return f"the store {address} could not {doing}: {name}" + (f": {text}" if text else "")
 
 
 def _is_of_the_store(error: BaseException) -> bool:

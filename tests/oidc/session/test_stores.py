@@ -34,8 +34,6 @@ MOVERS = 12
 
 @asynccontextmanager
 async def opened(store: Store) -> AsyncIterator[Store]:
-    if isinstance(store, SQLStore):
-        await store.create_tables()
     yield store
     await store.aclose()
 
@@ -176,11 +174,10 @@ async def test_an_engine_of_the_application_stays_open(sql_values: SQLStore, sql
     await engine.dispose()
 
 
-async def test_many_processes_may_create_the_tables(sql_values: SQLStore, sql_url: str) -> None:
+async def test_many_processes_may_create_the_table(sql_values: SQLStore, sql_url: str) -> None:
     await sql_values._send(DropTable(table), {})
     stores = [SQLStore(sql_url) for _ in range(5)]
-    await asyncio.gather(*(store.create_tables() for store in stores))
-    await put_one(sql_values)
+    await asyncio.gather(*(put_one(store) for store in stores))
     await asyncio.gather(*(store.create_tables() for store in stores))
     assert await has_one(sql_values)
     await asyncio.gather(*(store.aclose() for store in stores))
