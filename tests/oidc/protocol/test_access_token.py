@@ -207,7 +207,8 @@ def test_scopes_and_roles_lie_where_the_provider_puts_them() -> None:
     assert (token.scope, token.roles) == (("a", "b"), ("admin",))
     keycloak = replace(EXPECTED, roles_claim=("realm_access", "roles"))
     assert accept({"realm_access": {"roles": ["x"]}}, expected=keycloak).roles == ("x",)
-    for realm in ({}, "admin", None):
+    others: list[JSON] = [{}, "admin", None]
+    for realm in others:
         assert accept({"realm_access": realm}, expected=keycloak).roles == ()
 
 
