@@ -65,14 +65,17 @@ class OPResponse:
     dpop_nonce: str = ""
 
     def document(self) -> JSON:
-        """The parsed JSON body, whatever its media type; raises ProviderError."""
+        """The parsed JSON body, whatever its media type.
+
+        Raises ProviderError (provider.answer_malformed).
+        """
         try:
             return parse_json(self.body.removeprefix(BOM_UTF8))
         except MalformedJSON as error:
             raise self._malformed(f"{error}; the media type is {self.media_type[:80]!r}") from error
 
     def json_body(self) -> bytes:
-        """The unparsed JSON body; raises ProviderError (provider.answer_malformed)."""
+        """The unparsed body of a media type for JSON; raises ProviderError."""
         # Or a type that is built on JSON (RFC 6839 3.1).
         if self.media_type != "application/json" and not self.media_type.endswith("+json"):
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")

@@ -35,12 +35,11 @@ Answer = Callable[[httpx.Request], httpx.Response]
 class SigningKey:
     """An Ed25519 key of the OP."""
 
-    def __init__(self, kid: str | None) -> None:
+    def __init__(self, kid: str) -> None:
         private_key = Ed25519PrivateKey.generate()
         self._signer = Signer.of_private_key(private_key, key_id=kid)
-        named = {} if kid is None else {"kid": kid}
         x = encode_base64url(private_key.public_key().public_bytes_raw())
-        self.jwk: dict[str, object] = {"kty": "OKP", "crv": "Ed25519", "x": x, **named}
+        self.jwk: dict[str, object] = {"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid}
 
     def sign(self, claims: Mapping[str, object], *, typ: str = "JWT") -> str:
         return self._signer.sign(claims, typ=typ)
@@ -88,8 +87,6 @@ class OP:
         authentication: ClientAuthentication | None = None,
         algorithms: Iterable[str] = ("EdDSA",),
         assertion_audience: Literal["issuer", "token_endpoint"] = "issuer",
-        allow_insecure_http: bool = False,
-        userinfo_algorithms: Iterable[str] | None = None,
     ) -> Provider:
         return Provider(
             TrustedIssuer(ISSUER),
@@ -97,10 +94,8 @@ class OP:
                 authentication=authentication
                 or ClientAuthentication("client_secret_basic", "console", "s" * 32),
                 algorithms=frozenset(algorithms),
-                userinfo_algorithms=frozenset(userinfo_algorithms) if userinfo_algorithms else None,
                 assertion_audience=assertion_audience,
             ),
             clock=Clock(read=lambda: self.now),
-            allow_insecure_http=allow_insecure_http,
             network=Network(httpx.MockTransport(self.respond)),
         )
