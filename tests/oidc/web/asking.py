@@ -1,17 +1,16 @@
 """Requests by name, for what the library's routes and guards answer: in order, and in trouble."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import httpx
 from fastapi import Depends, FastAPI
-from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from fastapi_oidc import API, OIDC, OIDCMiddleware, OIDCSession
 from fastapi_oidc.testing import ServerError, sign_in
-from fastapi_oidc.testing.faults import Answer, Endpoint, Fault
+from fastapi_oidc.testing.faults import Endpoint, Fault
 from tests.oidc.resource_server.api_world import METADATA_URL, make_api_world
 from tests.oidc.world import BASE_URL, LOGIN_URL, make_world, signed_in_world
 
@@ -43,39 +42,26 @@ def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
     async def change() -> None: ...
 
 
-@dataclass(frozen=True)
-class Raising:
-    """A fault of the network between the application and the provider."""
-
-    error: httpx.TransportError
-
-    async def happen(self, answer: Answer) -> Response:
-        raise self.error
-
-
-UNREACHABLE: Final = Raising(httpx.ConnectError("refused"))
-
-
 def asking(
-    method: str, path: str, headers: Headers = NONE, *, content: bytes = b"", settings: Any = None
+    method: str,
+    path: str,
+    headers: Headers = NONE,
+    *,
+    content: bytes = b"",
+    settings: Any = None,
+    is_signed_in: bool = False,
 ) -> Asking:
     async def ask() -> httpx.Response:
-        async with make_world(mount=mount, settings=settings).browser() as browser:
-            return await browser.request(
-                method, path, content=content, headers=headers, follow_redirects=False
-            )
-
-    return ask
-
-
-def signed_in(method: str, path: str, headers: Headers = NONE, *, content: bytes = b"") -> Asking:
-    async def ask() -> httpx.Response:
-        browser = await make_world(mount=mount).signed_in()
+        world = make_world(mount=mount, settings=settings)
+        browser = await world.signed_in() if is_signed_in else world.browser()
         return await browser.request(
             method, path, content=content, headers=headers, follow_redirects=False
         )
 
     return ask
+
+
+signed_in: Final = partial(asking, is_signed_in=True)
 
 
 def with_fault(endpoint: Endpoint, fault: Fault, path: str, headers: Headers = NONE) -> Asking:
@@ -150,7 +136,7 @@ async def told_of_a_logout() -> httpx.Response:
 async def signing_out_without_the_provider() -> httpx.Response:
     world, browser = await signed_in_world()
     world.time.advance(25 * LONG)  # what is known of the provider is asked for anew
-    world.op.faults.put("metadata", UNREACHABLE, times=9)
+    world.op.faults.put("metadata", ServerError(), times=9)
     return await browser.post("/auth/logout", headers=PAGE)
 
 

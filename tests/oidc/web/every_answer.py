@@ -12,7 +12,6 @@ from tests.oidc.web.asking import (
     NONE,
     PAGE,
     SILENT,
-    UNREACHABLE,
     Asking,
     Headers,
     api_metadata,
@@ -53,7 +52,7 @@ ANSWERS: Final[Mapping[str, Sequence[Asking]]] = {
     "`GET /login` 302 to the provider": [asking("GET", LOGIN)],
     "`GET /login` 302 to the host of `base_url`": [asking("GET", LOGIN, {"host": "www.test"})],
     "`GET /login` 200 silent page, provider failed": [
-        with_fault("metadata", UNREACHABLE, SILENT, IFRAME)
+        with_fault("metadata", ServerError(), SILENT, IFRAME)
     ],
     **page_and_json(
         "`GET /login` 403 or 502",
