@@ -82,6 +82,24 @@ async def test_a_refreshed_cookie_is_never_lost(path: str, status: int) -> None:
     assert "Cookie" in answer.headers["vary"]
 
 
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_a_request_that_raises_has_no_cookies_and_loses_nothing(is_cleared: bool) -> None:
+    def crashing(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
+        @app.get("/crash")
+        async def crash(request: Request) -> None:
+            if is_cleared:
+                oidc.clear_session(request)
+            raise RuntimeError
+
+    world, browser = await signed_in_world(mount=crashing)
+    world.time.advance(3600)
+    with pytest.raises(RuntimeError):
+        await browser.get("/crash")
+    again = await browser.get("/me")
+    assert again.status_code == 401 if is_cleared else again.json()["generation"] == 1
+    assert world.op.record.calls["token"] == 2
+
+
 async def test_an_answer_that_asked_nobody_does_not_vary() -> None:
     _, browser = await signed_in_world(mount=mount, middleware={"exclude": ["/static"]})
     assert "vary" not in (await browser.get("/static/file")).headers
