@@ -307,11 +307,6 @@ async def test_a_proxy_of_the_host_that_is_none_is_an_error_of_the_provider(
     assert error.explanation.startswith("the proxy cannot be used: ")
 
 
-def test_no_secret_of_the_options_shows() -> None:
-    options = HTTPOptions(client_certificate_password="s3cret", proxy="http://u:s3cret@proxy")
-    assert "s3cret" not in repr(options)
-
-
 def answer(
     body: bytes = b'{"a": 1}', *, media_type: str = "application/json", status: int = 200
 ) -> OPResponse:
@@ -347,8 +342,10 @@ def test_a_jwt_that_is_not_ascii_is_refused() -> None:
         answer("é".encode(), media_type="application/jwt").text()
 
 
-def test_the_representation_hides_the_body() -> None:
-    assert "secret" not in repr(answer(b'{"access_token": "secret"}'))
+def test_the_representation_hides_secrets() -> None:
+    options = HTTPOptions(client_certificate_password="secret", proxy="http://u:secret@proxy")
+    for hiding in (options, answer(b'{"access_token": "secret"}')):
+        assert "secret" not in repr(hiding)
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
