@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import socket
 from _thread import start_new_thread
-from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
 from signal import SIGKILL
@@ -61,7 +60,7 @@ class Owner(Broadcast):
         self._unstarted = [True]
         self._unbegun = [True]  # the thread that takes it begins with a keeper, or decides for none
         self._connection: socket.socket | None = None
-        self._words: deque[str] = deque()
+        self._words, self._sent = list[str](), 0
         start_over_in_children(self)
 
     # What callers want
@@ -254,13 +253,17 @@ class Owner(Broadcast):
         return event != "removed"
 
     def _send_words(self) -> None:
+        """Sends the words in their order, and again those that another is sending in this moment.
+
+        So no word comes before an earlier one, and none is lost with an interruption.
+        """
         connection = self._connection
-        with contextlib.suppress(IndexError, OSError):  # another one has sent them
-            while connection is not None:
-                word = self._words.popleft()
-                if word == "detach":
+        with contextlib.suppress(OSError):
+            while connection is not None and (sent := self._sent) < len(self._words):
+                if self._words[sent] == "detach":
                     connection.shutdown(socket.SHUT_RDWR)
-                messages.send(connection, word)
+                messages.send(connection, self._words[sent])
+                self._sent = sent + 1
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

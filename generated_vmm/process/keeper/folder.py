@@ -16,6 +16,7 @@ from generated_vmm.process.keeper.record import (
     KEEPER,
     LOG,
     METRICS,
+    NAMES,
     OUTPUT,
     RECORD,
     UNRECORDED,
@@ -112,8 +113,10 @@ class Folder:
     def _clear(self, folder: int, path: str) -> bool:
         """Removes what a monitor has left in a folder; whether a keeper has made the folder."""
         before = remove_leftover(folder, path, keeps_folder=True)
-        if self._record.jailed and set(os.listdir(folder)) - {RECORD}:
-            raise Refused(f"{path} exists: it is another jail, or something is mounted in it")
+        found = set(os.listdir(folder)) - {RECORD}
+        if others := sorted(found if self._record.jailed else found.intersection(NAMES)):
+            whose = "another program uses it, or something is mounted in it"
+            raise Refused(f"{path} has {', '.join(others)}, which no monitor left: {whose}")
         return before is not None and before.made
 
     def _enter(self, *, made: bool) -> None:
@@ -129,8 +132,6 @@ class Folder:
 
     def _listen(self) -> None:
         """Listens on a socket in the folder, for later owners and for questions."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(KEEPER, dir_fd=self.number)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = os.umask(0o177)
         try:

@@ -101,6 +101,23 @@ def test_a_monitor_that_was_let_go_is_taken_up(
     assert do(second.stop(grace=PATIENCE)) == 0
 
 
+def test_a_monitor_that_is_let_go_in_the_moment_of_its_start_goes_on(
+    make: Make, attach: Attach, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the handler of a signal, or by another thread: the keeper hears `up` before the end."""
+    monitor, send = make(directory=folder, detached=True), messages.send
+
+    def sent(connection: socket.socket, *words: object, **given: Any) -> bool:
+        if words == ("up",):
+            monkeypatch.undo()
+            monitor._owner.say("detach")
+        return send(connection, *words, **given)
+
+    monkeypatch.setattr(messages, "send", sent)
+    do(monitor.start())
+    assert do(attach(folder).client.get_instance_info()).state == "Not started"
+
+
 def test_one_whose_attach_is_interrupted_at_the_end_can_be_taken_up_again(
     start: Make, attach: Attach, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

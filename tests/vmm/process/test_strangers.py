@@ -115,11 +115,22 @@ def test_a_path_at_which_something_is_left_is_not_touched(
     assert path.exists()
 
 
-def test_a_file_in_the_place_of_a_fifo_is_left(make: Make, do: Do, folder: Path) -> None:
-    (folder / "log").write_text("mine")
-    with pytest.raises(MonitorStartError, match="log cannot be created: File exists"):
-        do(make(directory=folder).start())
-    assert [path.name for path in folder.iterdir()] == ["log"]
+@pytest.mark.parametrize("name", ["log", "api.socket", "keeper.socket"])
+def test_what_has_a_name_that_the_monitor_needs_is_left(
+    make: Make, do: Do, folder: Path, name: str
+) -> None:
+    """The caller's own fifo for the log, another monitor's socket, or any file."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        if name == "log":
+            os.mkfifo(folder / name)
+        elif name == "api.socket":
+            listener.bind(str(folder / name))
+            listener.listen()
+        else:
+            (folder / name).write_text("mine")
+        with pytest.raises(MonitorStartError, match=f"has {name}, which no monitor left"):
+            do(make(directory=folder).start())
+    assert [path.name for path in folder.iterdir()] == [name]
 
 
 def test_the_socket_does_not_depend_on_the_depth_of_its_folder(
