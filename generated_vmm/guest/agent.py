@@ -215,10 +215,8 @@ def as_user(name: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The variables of a user, and the options of `subprocess` for its programs."""
     user = account(name)
     groups = os.getgrouplist(user.pw_name, user.pw_gid)
-    return (
-        {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name},
-        {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups},
-    )
+    variables = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    return variables, {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
 
 
 def account(name: str) -> pwd.struct_passwd:
@@ -369,16 +367,17 @@ class Program:
             "is_unread": self.is_full and not self.acknowledged and self.returncode is None,
         }  # fmt: skip
 
-    def exchange(self, body: dict[str, Any], seconds: float) -> dict[str, object]:
+    def exchange(self, body: Any, seconds: float, host: socket.socket | None = None) -> Any:
         """Takes input, and returns the output from an offset on: all before it is acknowledged.
 
         Waits until some input is taken or the replay is full; without input, until there is output.
-        Without both, it waits for the end.
+        Without both, it waits for the end. It takes no input of a host that has gone: what that
+        host writes next may have come before.
         """
         with self.news:
             self.acknowledged = max(self.acknowledged, min(body.get("offset", 0), self.end))
             self._flow()
-            self.news.wait_for(lambda: self._takes(body) or self._has_news(body), seconds)
+            self.news.wait_for(lambda: self._takes(body, host) or self._has_news(body), seconds)
             return self._output(body.get("offset", self.end))
 
     def _has_news(self, body: dict[str, Any]) -> bool:
@@ -397,12 +396,12 @@ class Program:
                 at += len(part)
         return {"frames": found, "lost_bytes": begin - offset, "program": self.view()}
 
-    def _takes(self, body: dict[str, Any]) -> bool:
+    def _takes(self, body: dict[str, Any], host: socket.socket | None) -> bool:
         """Writes what the program takes now; bytes that it has are not written again.
 
         False without input, and if the program takes nothing before the next event.
         """
-        if self.input is None or "input_offset" not in body:
+        if self.input is None or "input_offset" not in body or has_gone(host):
             return "input_offset" in body
         rest = base64.urlsafe_b64decode(body["data"])[self.input_bytes - body["input_offset"] :]
         end = b"\x04\x04" if body.get("close") and self.terminal else b""  # the first ends a line
@@ -423,8 +422,7 @@ class Program:
         """Sets the size of the terminal; nothing happens after the end."""
         with self.news:
             for outlet in self.outlets:  # none after the end
-                data = struct.pack("HHHH", size["rows"], size["columns"], 0, 0)
-                fcntl.ioctl(outlet, TIOCSWINSZ, data)
+                fcntl.ioctl(outlet, TIOCSWINSZ, struct.pack("HH4x", size["rows"], size["columns"]))
 
     def signal(self, number: int) -> None:
         """Signals the process group; SIGKILL ends every process that the program has started."""
@@ -450,9 +448,9 @@ class Programs:
     def hold(self) -> None:
         """Makes everything stand still, until `release` or for some time."""
         with self.lock:
-            _thread.start_new_thread(self._expire, ())
             self.held_until = time.monotonic() + HELD_SECONDS
             try:
+                _thread.start_new_thread(self._expire, ())  # it looks after that time
                 self._freeze(True)
             except BaseException:
                 self._freeze(False)
@@ -500,7 +498,7 @@ class Programs:
         What a host has given up may come after its request to end the program.
         """
         with self.lock:
-            if host is not None and has_gone(host):
+            if has_gone(host):
                 raise ConnectionResetError(errno.ECONNRESET, "the host has gone")
             if program := self.known.get(name):
                 if program.spec != spec:
@@ -555,8 +553,7 @@ def replace_file(path: bytes, parts: Iterable[bytes], mode: str = "", owner: str
         number = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EINVAL
         raise OSError(number, os.strerror(number))
     with replacing(path) as new, open(new, "xb") as file:
-        for part in parts:
-            file.write(part)
+        file.writelines(parts)
         file.flush()  # a later write clears bits of the mode, as fchown does
         ids = (before.st_uid, before.st_gid) if before else (-1, -1)
         os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
@@ -594,8 +591,7 @@ def tar(folder: bytes, *options: str) -> Iterator[Any]:
 def unpack(folder: bytes, parts: Iterable[bytes]) -> None:
     """Unpacks a tar stream into a folder that is there."""
     with tar(folder, "-xpof", "-") as child:
-        for part in parts:
-            child.stdin.write(part)
+        child.stdin.writelines(parts)
 
 
 # The machine
@@ -640,10 +636,11 @@ def require_known(members: Iterable[str], known: Iterable[str]) -> None:
         raise Refused(501, f"version {VERSION} does not know {', '.join(unknown)}")
 
 
-def has_gone(host: socket.socket) -> bool:
+def has_gone(host: socket.socket | None) -> bool:
     """Whether the other end of a connection is closed."""
     poll = select.poll()
-    poll.register(host, select.POLLRDHUP)
+    if host is not None:
+        poll.register(host, select.POLLRDHUP)
     return bool(poll.poll(0))
 
 
@@ -735,7 +732,7 @@ class Request:
             program.signal(body["signal"])
         if "terminal" in body:
             program.resize(body["terminal"])
-        return program.exchange(body, int(wait_ms) / 1000)
+        return program.exchange(body, int(wait_ms) / 1000, self.link)
 
     def get_stat(self, path: str) -> object:
         """What a path leads to."""
@@ -748,10 +745,12 @@ class Request:
         }  # fmt: skip
 
     def get_files(self, path: str) -> Iterator[bytes]:
-        """The content of a file."""
-        with open(unquote_to_bytes(path), "rb") as file:
-            while data := file.read(PART):
-                yield data
+        """The content of a file. A pipe would wait for another process, and take its bytes."""
+        name = unquote_to_bytes(path)
+        if stat.S_ISFIFO(os.stat(name).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+        with open(name, "rb") as file:
+            yield from iter(lambda: file.read(PART), b"")
 
     def put_files(
         self, path: str, parts: Iterable[bytes], *, mode: str = "", owner: str = ""
@@ -762,8 +761,7 @@ class Request:
     def get_folders(self, path: str) -> Iterator[bytes]:
         """A folder as a tar stream, which is cut off if tar fails."""
         with tar(unquote_to_bytes(path), "-cf", "-", ".") as child:
-            while data := child.stdout.read(PART):
-                yield data
+            yield from iter(lambda: child.stdout.read(PART), b"")
 
     def put_folders(self, path: str, parts: Iterable[bytes]) -> None:
         """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
@@ -777,10 +775,9 @@ class Request:
 
     def get_ports(self, number: str) -> socket.socket:
         """A connection to a port of the guest's own address."""
-        try:
-            return socket.create_connection(("127.0.0.1", int(number)))
-        except ConnectionRefusedError:
+        with contextlib.suppress(OSError):  # the guest may have no IPv6
             return socket.create_connection(("::1", int(number)))
+        return socket.create_connection(("127.0.0.1", int(number)))
 
     def put_identity(self, members: dict[str, Any]) -> None:
         """Replaces what a clone must not share with another one, or the time of day alone."""
@@ -801,8 +798,8 @@ class Request:
 def join(port: socket.socket, link: socket.socket) -> None:
     """Moves bytes both ways between two connections until both directions end."""
     with port:
-        ends = port, link, socket.SHUT_RDWR  # vsock devices do not pass on half an end
-        back = threading.Thread(target=relay, args=ends, daemon=True)
+        # vsock devices do not pass on half an end
+        back = threading.Thread(target=relay, args=(port, link, socket.SHUT_RDWR), daemon=True)
         back.start()
         relay(link, port, socket.SHUT_WR)
         back.join()
@@ -853,8 +850,7 @@ def accept(listener: socket.socket) -> None:
 def main(where: str) -> None:
     """Serves until a signal, or the end of its input, and ends every program then."""
     global ISOLATED
-    stopped, stopping = os.pipe()
-    os.set_blocking(stopping, False)
+    stopped, stopping = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(stopping)  # whichever thread gets the signal
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -135,8 +135,7 @@ class AsyncGuestPath(Told, Here):
         file.seek(at)
         if at and not size:
             raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
-        parts = parts_of(file, size, progress)
-        await self._link.move(operation, str(self), size=size, parts=parts)
+        await self._link.move(operation, str(self), size=size, parts=parts_of(file, size, progress))
 
     async def _read_into(
         self,

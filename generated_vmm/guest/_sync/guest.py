@@ -180,7 +180,7 @@ class Guest(Context, Told):
         require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
         captured = ". Output is always captured, as bytes"
         require_options(options, ProgramOptions.__annotations__, captured)
-        name, timeout = options.pop("id", None), options.pop("timeout", None)
+        own, timeout = options.pop("id", None), options.pop("timeout", None)
         if timeout is not None:
             require_seconds(timeout)
         given: dict[str, object] = {
@@ -191,15 +191,16 @@ class Guest(Context, Told):
             "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
         }
         spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
-        spec.agent, name = self._instance or (self.info()).instance, name or uuid.uuid4().hex
+        spec.agent, name = self._instance or (self.info()).instance, own or uuid.uuid4().hex
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = self._link.send(operation, wait, name=spec.args[0])
-            program = Program(self._link, name, spec.args, answer.program, 0)
-            return program, pieces_of(answer)
+            return Program(self._link, name, spec.args, answer.program, 0), pieces_of(answer)
         except BaseException as error:
             if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
                 error.add_note(f"args is a list of words: {spec.args[0].split()}")
+            if own is None and isinstance(error, errors.ProgramLost):
+                self._instance = None  # nobody repeats this start: the next one asks who is there
             is_refused = isinstance(error, errors.GuestError | OSError)
             if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
                 finished(self._end, name)

@@ -134,8 +134,7 @@ class GuestPath(Told, Here):
         file.seek(at)
         if at and not size:
             raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
-        parts = parts_of(file, size, progress)
-        self._link.move(operation, str(self), size=size, parts=parts)
+        self._link.move(operation, str(self), size=size, parts=parts_of(file, size, progress))
 
     def _read_into(
         self,

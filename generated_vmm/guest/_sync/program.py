@@ -53,6 +53,7 @@ class Program(Told):
     ) -> None:
         self._link, self._state, self._reads = link, state, 0
         self._first = offset
+        self._written: int | None = state.input_bytes  # as the last call that wrote was told
         self.id, self.args, self.pid, self.offset = id, args, state.pid, offset
 
     def __repr__(self) -> str:
@@ -103,8 +104,7 @@ class Program(Told):
             why += INPUT_IS_OPEN if self._state.takes_input else ""
             if time.monotonic() >= deadline:
                 raise errors.GuestAgentTimeout(f"{self!r} has not ended within {timeout} s{why}")
-            is_stuck = self._state.takes_input or unread >= MOST_UNREAD
-            if is_stuck and not is_told:
+            if not is_told and (self._state.takes_input or unread >= MOST_UNREAD):
                 is_told = True
                 logger.warning("the program %s has not ended%s", self.id, why)
 
@@ -125,7 +125,7 @@ class Program(Told):
         """Writes to the program's input, and waits until all is in its pipe, or its terminal.
 
         A pipe has room for 256 KiB that the program has not read. Raises BrokenPipeError if the
-        program reads no more.
+        program reads no more. If it is interrupted, a part may be written.
         """
         rest: memoryview | None = memoryview(data)
         while rest:
@@ -192,14 +192,20 @@ class Program(Told):
 
         It writes the first of the rest of the input, and closes the input after the last.
         """
-        begun, before, self._reads = time.monotonic(), self._state.input_bytes, 0
+        begun, before, self._reads = time.monotonic(), 0, 0
         if rest is not None:
+            if self._written is None:  # such a call was interrupted
+                self._exchange()
+                self._written = self._state.input_bytes
+            before, self._written = self._written, None
             fields["input_offset"], fields["data"] = before, bytes(rest[:INPUT_BYTES])
             fields["close"] = closes and len(rest) <= INPUT_BYTES
         body = models.Exchange(**fields)
         operation = operations.exchange_with_program(self.id, body, wait_ms=round(wait * 1000))
         answer = self._link.send(operation, wait)
         self._state, found = answer.program, pieces_of(answer)
+        if rest is not None:
+            self._written = answer.program.input_bytes
         taken = max(0, answer.program.input_bytes - before)
         is_news = found or (taken and rest) or self._state.returncode is not None
         if not is_news and time.monotonic() - begun < wait:  # agents wait, this one may not

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import io
 import os
 import pwd
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from generated_vmm.guest import Guest, GuestAgentError, GuestProgramError
+from generated_vmm.guest import Guest, GuestAgentError, GuestProgramError, agent
 from tests.vmm.forking import open_sockets
 from tests.vmm.guest.conftest import Agent, Start
 
@@ -113,6 +114,10 @@ def test_the_systems_errors_are_those_of_pathlib(guest: Guest, folder: Path) -> 
         guest.path(folder).write_bytes(b"x")
     with pytest.raises(OSError, match="Invalid argument"):
         guest.path("/dev/null").write_bytes(b"x")
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(OSError, match="Invalid argument"):
+        guest.path(folder / "pipe").read_bytes()
+    (folder / "pipe").unlink()
     with pytest.raises(ValueError, match="not an absolute path"):
         guest.path("relative")
     with pytest.raises(GuestAgentError, match="name not found: 'nobody-here'"):
@@ -297,6 +302,17 @@ def test_a_port_without_a_listener_refuses(guest: Guest) -> None:
     for number in (-1, 0, 65536 + 22):
         with pytest.raises(ValueError, match="is no port"):
             guest.connect(number)
+
+
+def test_a_port_of_a_guest_without_ipv6_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(address: tuple[str, int]) -> None:
+        if address[0] == "::1":
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with socket.socket() as link, pytest.raises(ConnectionRefusedError):
+        agent.Request(link).get_ports("9")
 
 
 def test_files_and_modes_of_the_right_kind(guest: Guest, folder: Path) -> None:

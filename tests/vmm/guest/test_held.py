@@ -1,9 +1,11 @@
 """A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
 
+import _thread
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -87,6 +89,25 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
         pass
     with pytest.raises(agent.Refused, match="not held any more"):
         programs.renew({"release": True})
+
+
+@pytest.mark.parametrize("fault", [None, RuntimeError("can't start new thread")])
+def test_the_thread_that_ends_a_hold_waits_after_its_time_is_known(
+    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs, fault: Exception | None
+) -> None:
+    """Else it may look before that time, and the guest stands still for ever."""
+    times: list[float] = []
+
+    def start(*_: object) -> None:
+        times.append(programs.held_until)
+        if fault:
+            raise fault
+
+    monkeypatch.setattr(_thread, "start_new_thread", start)
+    with pytest.raises(RuntimeError) if fault else nullcontext():
+        programs.hold()
+    assert times[0] > 0
+    assert (programs.held_until == 0) is (fault is not None)
 
 
 def test_what_fails_in_a_renewal_leaves_the_guest_held(

@@ -146,6 +146,31 @@ def test_a_host_goes_on_after_the_input_of_another_one(guest: Guest) -> None:
     assert program.communicate().stdout == b"x" * 300_000 + b" and more"
 
 
+@pytest.mark.parametrize("act", ["interrupted", "told late"])
+def test_input_is_not_lost_after_a_call_that_did_not_end_or_was_told_late(
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    """The write has arrived when its caller is interrupted, or when a reader's response comes."""
+    program, send = sync_guest.start(["cat"], stdin=True), sync_guest._link.send
+
+    def crossed(*given: Any, **options: Any) -> object:
+        answer = send(*given, **options)
+        monkeypatch.undo()
+        if act == "interrupted":
+            raise KeyboardInterrupt
+        program.write(b"first\n")
+        return answer
+
+    monkeypatch.setattr(sync_guest._link, "send", crossed)
+    if act == "interrupted":
+        with pytest.raises(KeyboardInterrupt):
+            program.write(b"first\n")
+    else:
+        program.poll()
+    program.write(b"second\n")
+    assert program.communicate(b"third\n").text == "first\nsecond\nthird\n"
+
+
 def test_readers_that_stopped_hold_nobody_back(
     running: Agent, guest: Guest, sync_guest: Guest
 ) -> None:
@@ -205,6 +230,15 @@ def test_a_restarted_agent_starts_nothing_again(running: Agent, guest: Guest) ->
         guest.start(["sleep", "60"], id="job")
     guest.info()  # the host knows the new agent, and decides
     guest.start(["sleep", "60"], id="job").kill()
+
+
+def test_a_host_goes_on_with_a_restarted_agent(running: Agent, guest: Guest) -> None:
+    guest.run(["true"])
+    running.stop()
+    running.start()
+    with pytest.raises(ProgramLost, match="the agent was restarted"):
+        guest.run(["true"])
+    assert guest.run(["true"]).returncode == 0
 
 
 @pytest.mark.parametrize("moment", ["_sync.guest.pieces_of", "_sync.program.Program._exchange"])

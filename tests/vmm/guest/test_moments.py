@@ -197,6 +197,18 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     asked.join()
 
 
+def test_the_input_of_a_host_that_has_gone_is_not_taken(programs: agent.Programs) -> None:
+    """It waited for room; what the host writes next may be there already."""
+    program = programs.start("one", {"args": ["cat"], "stdin": True})
+    host, guest = socket.socketpair()
+    with guest:
+        host.close()
+        program.exchange(given(0, b"old"), 0, guest)
+    program.exchange(given(0, b"new", close=True), 10)
+    program.exchange({}, 10)
+    assert [data for _, _, data in program.frames] == [b"new"]
+
+
 def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> None:
     program = programs.start("one", {"args": ["cat"], "terminal": TERMINAL})
     for _ in range(2):  # the host has lost the first response
