@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, Generic, TypeAlias
 
 from fastapi_oidc.concurrency import SingleFlight
@@ -85,9 +86,7 @@ async def complete_login(
         return replace(await _exchanged_once(login, exchanges), changes=used_up)
     except OIDCError as error:
         party.announcer.announce(EventName.LOGIN_REFUSED, error)
-        is_temporary = isinstance(error, ProviderError) or (
-            isinstance(error, SessionError) and error.is_outage
-        )
+        is_temporary = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return LoginRefused(error, silent, () if is_temporary else used_up)
 
 
@@ -157,7 +156,7 @@ async def _redeem(login: Login) -> LoginOutcome:
     try:
         return await _sign_in_once(login)
     except CodeNotSent as unsent:
-        raise unsent.error from None
+        raise unsent.args[0] from None
     except OIDCError as error:
         announce(EventName.LOGIN_REFUSED, error)
         return LoginRefused(error, login.transaction.silent)

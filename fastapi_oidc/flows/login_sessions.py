@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
+from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows import resume, revocation, token_sessions
 from fastapi_oidc.flows.endings import Ending
@@ -21,11 +21,10 @@ from fastapi_oidc.session.session_cookie import Copy
 
 
 class CodeNotSent(Exception):
-    """This process has not sent the code: no connection, or another process may have sent it."""
+    """This process has not sent the code: no connection, or another process may have sent it.
 
-    def __init__(self, error: OIDCError) -> None:
-        super().__init__()
-        self.error = error
+    It is made of the OIDCError that says why.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ class Login:
                     return
                 case Live(session) if revocation.may_share_grant(refused, session):
                     return
-            await revocation.discard_tokens(self.party, refused)
+            await revocation.discard(self.party, refused, refused.tokens.refresh_token)
 
     async def _step_up(self, before: Found, bundle: LoginTokens) -> Live | None:
         """The next generation of the same user's session; None unless a step-up continues it.
@@ -223,7 +222,8 @@ class Login:
             shares = revocation.may_share_grant(last, live.session)
             row = await party.sessions.end(Ending(last.id, "signed_out", last.last_end, shares))
             if not shares:
-                await revocation.discard_tokens(party, party.sessions.newest(last, row) or last)
+                newest = party.sessions.newest(last, row) or last
+                await revocation.discard(party, newest, newest.tokens.refresh_token)
         if previous is not None and (last is None or previous.id != last.id):
             await party.sessions.end(Ending(previous.id, "signed_out", previous.expires_at))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,6 @@ from fastapi_oidc.flows.relying_party import OPTIONS, Redirection, RelyingParty
 from fastapi_oidc.protocol import id_token
 from fastapi_oidc.protocol.urls import same_origin_path
 from fastapi_oidc.session import revocations
-from fastapi_oidc.session.cookies import PENDING_SECONDS
 from fastapi_oidc.session.model import AnySession
 
 _log = logging.getLogger("fastapi_oidc.logout")
@@ -80,9 +78,8 @@ def complete_logout(party: RelyingParty, parameters: Mapping[str, Sequence[str]]
     name, return_to = EventName.LOGOUT_RETURN_REFUSED, party.settings.default_return_path
     with suppress(SessionError, ValueError):  # of another secret; none, or several
         (state,) = parameters.get("state", ())
-        sent_at, path = json.loads(party.logouts.open(state, name=_STATE))
-        if party.clock.now() < sent_at + PENDING_SECONDS:
-            name, return_to = EventName.LOGOUT_RETURNED, same_origin_path(path, default=return_to)
+        path = party.logouts.open(state, name=_STATE).decode()
+        name, return_to = EventName.LOGOUT_RETURNED, same_origin_path(path, default=return_to)
     party.sessions.announcer.announce(name)
     return Redirection(return_to)
 
@@ -113,8 +110,7 @@ async def _at_provider(
     chosen = party.settings.post_logout_redirect_uri
     post_logout_redirect_uri = {"route": logged_out_url, "none": None}.get(chosen, chosen)
     # Sealed, so that it returns as it was sent, and only a path from here is followed.
-    pending = json.dumps([party.clock.now(), return_to]).encode()
-    state = party.logouts.seal(pending, name=_STATE)
+    state = party.logouts.seal(return_to.encode(), name=_STATE)
     return id_token.end_session_url(
         metadata.end_session_endpoint,
         client_id=party.settings.client_id,

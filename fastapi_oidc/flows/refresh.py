@@ -17,17 +17,18 @@ from fastapi_oidc.concurrency import TimeLimit
 from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows.relying_party import Outcome, Postponed, RelyingParty
-from fastapi_oidc.flows.revocation import discard_answer, discard_tokens, end_reason
+from fastapi_oidc.flows.revocation import discard, end_reason
 from fastapi_oidc.flows.sessions import Found, Live, Over, Prepared
 from fastapi_oidc.flows.token_sessions import fold
 from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.protocol.refusal import RefusedGrant, RefusedRequest
+from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.cells import Turn
 from fastapi_oidc.session.model import AnySession
 
-START_SECONDS: Final = 30.0
-"""Seconds that a request waits for its refresh to start. The refresh itself continues."""
+QUEUE_SECONDS: Final = 30.0
+"""Seconds that a request waits for other refreshes, beside its own. That continues later."""
 
 VALID_TOKEN_PATIENCE: Final = rows.WATCH_SECONDS + 1.5
 """Seconds that a refresh waits for the same refresh in another process, which may have died, while
@@ -65,16 +66,10 @@ class _Run:
     live: Live
     make: Make | None = None
     api: DownstreamAPI | None = None
-    started: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     answer: rows.TokenAnswer | None = None
     is_new: bool = False
     is_made: bool = False
-
-    @property
-    def is_for_one_caller(self) -> bool:
-        """Whether its errors concern the caller that began it, and not the session."""
-        return self.make is not None or self.api is not None
 
 
 async def refresh(
@@ -82,18 +77,11 @@ async def refresh(
 ) -> Outcome:
     """The outcome of refreshing `live`: one request to the provider for all waiting callers.
 
-    A newer state of the session is the outcome if it `serves`; otherwise that state is
-    refreshed. A revocation that came meanwhile ends it. Raises SessionError when the store fails.
+    A newer state of the session is the outcome if it `serves`; otherwise that state is refreshed.
+    During a pause nothing is sent. A revocation that came meanwhile ends the session. Raises
+    SessionError when the store fails.
     """
-    while True:
-        if (postponed := party.refreshes.pause_of(live.session)) is not None:
-            return postponed
-        run = _Run(party, live)
-        outcome = await _join(run)
-        if isinstance(outcome, Live) and not (run.is_made or serves(outcome.session)):
-            live = outcome
-        elif outcome is not None:
-            return outcome
+    return await _complete(_Run(party, live), serves)
 
 
 async def replace_session(party: RelyingParty, live: Live, make: Make) -> Outcome:
@@ -119,11 +107,13 @@ async def refresh_for(
     return outcome, run.answer
 
 
-async def _complete(run: _Run) -> Outcome:
-    """The outcome of `run` itself, after the attempts under way."""
+async def _complete(run: _Run, serves: Serves | None = None) -> Outcome:
+    """The outcome of `run` itself, or of an attempt under way that `serves`."""
     while True:
+        if serves and (postponed := run.party.refreshes.pause_of(run.live.session)):
+            return postponed
         outcome = await _join(run)
-        if isinstance(outcome, Live) and not run.is_made:
+        if isinstance(outcome, Live) and not (run.is_made or (serves and serves(outcome.session))):
             run.live, run.answer = outcome, None
         elif outcome is not None:
             return outcome
@@ -144,9 +134,8 @@ async def _join(run: _Run) -> Outcome | None:
         # A login waits for its own result, because a reload of the callback gets it too.
         await asyncio.wait([task])
     with suppress(TimeoutError):
-        async with TimeLimit(START_SECONDS):
-            await current.started.wait()
-        async with TimeLimit(settings.provider_timeout + settings.callback_timeout):
+        limit = QUEUE_SECONDS + settings.provider_timeout + settings.callback_timeout
+        async with TimeLimit(limit):
             await current.settled.wait()
     if not task.done():
         return refreshes.briefly(live.session, "it is still under way")
@@ -185,20 +174,17 @@ def _of(run: _Run, found: Found) -> Outcome:
 
 async def _begin(run: _Run) -> Outcome:
     session, refreshes = run.live.session, run.party.refreshes
-    closing = refreshes.closing()
     try:
         # Get the metadata and keys first: the refresh token may be sent only once.
         await run.party.provider.prepare_refresh()
-        return await _take_turn(run, closing)
+        return await _take_turn(run)
     except OIDCError as error:
         if isinstance(error, SessionError) and error.code is not Code.SESSION_LOCK_UNAVAILABLE:
             raise
         return refreshes.postpone(session, error, run.party.announcer)
-    finally:
-        run.started.set()
 
 
-async def _take_turn(run: _Run, closing: asyncio.Event) -> Outcome:
+async def _take_turn(run: _Run) -> Outcome:
     """Make the next generation, or wait for the attempt that makes it."""
     party, live = run.party, run.live
     session, sessions = live.session, party.sessions
@@ -207,9 +193,6 @@ async def _take_turn(run: _Run, closing: asyncio.Event) -> Outcome:
     patience = EXPIRED_TOKEN_PATIENCE if party.has_expired(session) else VALID_TOKEN_PATIENCE
     while True:
         async with party.refreshing.here():
-            if closing.is_set():
-                return party.refreshes.briefly(session, "a shutdown has begun")
-            run.started.set()
             row = await turn.take()
             if turn.owns(row):
                 return await _work(run, turn, row)
@@ -231,16 +214,18 @@ async def _work(run: _Run, turn: Turn, row: rows.Row) -> Outcome:
             row = await turn.finish(made, revocations.keys_of(prepared.session))
     except Exception as error:
         return await _fail(run, turn, error)
+    session = prepared.session
     if row.content != made.content:
         # A sign-out during the refresh has not known these tokens.
         if row.ended and not row.keeps_grant:
-            await discard_tokens(party, prepared.session)
+            await discard(party, session, session.tokens.refresh_token)
         return await _of_another(run)
-    session = prepared.session
     # After a step-up the response sends another cookie.
     copy = live.copy._replace(epoch=max(live.copy.epoch, row.epoch))
     live = Live(session, turn.seen, copy, prepared.cookie)
-    found = _of(run, await party.sessions.judge_made(live))
+    judged = copy._replace(keys=revocations.keys_of(session))
+    # The store is not asked again: a failure would take the session from its browser.
+    found = _of(run, await party.sessions.judged(judged, turn.seen, turn.seen.others, live))
     if not isinstance(found, Live):
         return found
     if party.clock.now() < session.expires_at:  # else its callers find that it is over
@@ -278,7 +263,8 @@ async def _present(run: _Run, turn: Turn) -> rows.TokenAnswer:
 
 async def _fail(run: _Run, turn: Turn, error: Exception) -> Outcome:
     """Do the last step of an attempt that failed: end the session, or release its row."""
-    is_own = run.is_new and run.is_for_one_caller
+    # Such an error concerns the caller that began the attempt, and not the session.
+    is_own = run.is_new and (run.make or run.api)
     if not is_own and isinstance(error, OIDCError) and _is_final(run, error):
         reason = end_reason(error.code)
         if isinstance(error, RefusedGrant | RefusedRequest):
@@ -317,8 +303,11 @@ async def _let_go(run: _Run, turn: Turn, *, forget: bool) -> rows.Row:
 
 
 async def _discard(run: _Run, row: rows.Row) -> None:
-    if not row.keeps_grant:
-        await discard_answer(run.party, run.live.session, run.answer)
+    """Best effort: revoke the refresh token in the response of a session that has ended."""
+    if run.answer is not None and not row.keeps_grant:
+        with suppress(OIDCError):
+            refresh_token = TokenResponse.read(run.answer.body).refresh_token
+            await discard(run.party, run.live.session, refresh_token)
 
 
 def _is_final(run: _Run, error: OIDCError) -> bool:

@@ -29,7 +29,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 5, 60
 """Seconds between two attempts while the provider is unavailable; doubled each time."""
 
 RETRY_SECONDS: Final = 1
-"""Seconds until a retry, if the refresh is still under way or a shutdown has begun."""
+"""Seconds until a retry, if the refresh is still under way."""
 
 MOST_POSTPONED: Final = 20_000
 """Maximum number of sessions whose pauses one process knows; beyond it, a pause is over."""
@@ -58,30 +58,13 @@ Outcome: TypeAlias = Live | Over | Postponed
 class Refreshes:
     """The refreshes of one process, by session id: those under way, and the pauses.
 
-    An application may shut down and start again any number of times.
+    The refresh tokens of those under way are used up, so a shutdown waits for the responses.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pauses: TTLCache[str, Postponed] = TTLCache(clock, max_entries=MOST_POSTPONED)
         self.tasks: SingleFlight[str, Outcome] = SingleFlight()
-        self._closing = PerLoop(asyncio.Event)
-
-    def closing(self) -> asyncio.Event:
-        """Set once the shutdown begins before which the caller has asked."""
-        return self._closing.here()
-
-    async def aclose(self, seconds: float) -> None:
-        """Wait for the responses to token requests that were sent, and send no further requests.
-
-        Their refresh tokens are used up, so the responses must not be lost. Refreshes that are
-        requested later may run.
-        """
-        self.closing().set()
-        try:
-            await self.tasks.wait(seconds)
-        finally:
-            self._closing.forget()
 
     def pause_of(self, session: AnySession) -> Postponed | None:
         """The pause of this generation of the session; None if a refresh is due."""

@@ -13,7 +13,6 @@ from fastapi_oidc.flows.endings import Ending
 from fastapi_oidc.flows.relying_party import RelyingParty
 from fastapi_oidc.flows.sessions import Over
 from fastapi_oidc.protocol.downstream import DownstreamAPI, IssuedToken
-from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session import revocations, rows
 from fastapi_oidc.session.model import AnySession, EndReason
 from fastapi_oidc.session.store import Cell
@@ -174,24 +173,13 @@ async def revoke_tokens(party: RelyingParty, session: AnySession) -> bool:
     return revoked
 
 
-async def discard_answer(
-    party: RelyingParty, session: AnySession, answer: rows.TokenAnswer | None
-) -> None:
-    """Best effort: revoke the refresh token in a response that ended the session."""
-    with suppress(OIDCError):
-        refresh_token = None if answer is None else TokenResponse.read(answer.body).refresh_token
-        if refresh_token is not None:
-            tokens = session.tokens.model_copy(update={"refresh_token": refresh_token})
-            await discard_tokens(party, session.model_copy(update={"tokens": tokens}))
-
-
-async def discard_tokens(party: RelyingParty, session: AnySession) -> None:
-    """Best effort: revoke the refresh token of a session that will not be used."""
+async def discard(party: RelyingParty, session: AnySession, refresh_token: str | None) -> None:
+    """Best effort: revoke a refresh token of the session that will not be used."""
     if party.serving(session) is None:  # another provider must not get it
         return
     with suppress(TimeoutError):
         async with asyncio.timeout(TOKEN_REVOCATION_SECONDS):
-            await revoke_token(party, session, session.tokens.refresh_token, "refresh_token")
+            await revoke_token(party, session, refresh_token, "refresh_token")
 
 
 def may_share_grant(one: AnySession, other: AnySession) -> bool:

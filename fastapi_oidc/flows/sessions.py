@@ -133,7 +133,7 @@ class Sessions:
             return over
         seen = None if known is None else known.seen
         seen, values = await self.cells.see(row_key(copy.id), copy.keys, seen)
-        return await self._judged(copy, seen, values, known)
+        return await self.judged(copy, seen, values, known)
 
     async def judge_again(self, known: Live) -> Found:
         """Like `judge`, for a session that the caller has found or made."""
@@ -142,14 +142,6 @@ class Sessions:
             return known  # of a cookie, and the store has lost its row
         return found
 
-    async def judge_made(self, made: Live) -> Found:
-        """Like `judge`, for a session that was stored just now, when its revocations were read.
-
-        The store is not asked again: a failure would take the session from its browser.
-        """
-        copy = made.copy._replace(keys=revocations.keys_of(made.session))
-        return await self._judged(copy, made.seen, made.seen.others, made)
-
     async def judge_beside(
         self, copy: Copy, other: str, known: Live | None, known_other: Seen | None
     ) -> tuple[Found, Seen]:
@@ -157,7 +149,7 @@ class Sessions:
         over, seen = self._ended_here(copy), None if known is None else known.seen
         seen, (value, *values) = await self.cells.see(row_key(copy.id), [other, *copy.keys], seen)
         beside = self.cells.seen(other, value, known_other)
-        return over or await self._judged(copy, seen, values, known), beside
+        return over or await self.judged(copy, seen, values, known), beside
 
     def _ended_here(self, copy: Copy) -> Over | None:
         """The end that only this process knows, if it does.
@@ -167,9 +159,10 @@ class Sessions:
         row = self.endings.here.get(copy.id)
         return None if row is None else Over.of(copy, row)
 
-    async def _judged(
+    async def judged(
         self, copy: Copy, seen: Seen, values: Sequence[bytes], known: Live | None = None
     ) -> Found:
+        """Like `judge`, with its row and the `values` of its keys."""
         found = self.live(copy, seen, known=known)
         if not isinstance(found, Live):
             return found

@@ -144,7 +144,7 @@ class Engine:
             closing.push_async_callback(self.store.aclose)
             closing.push_async_callback(self.network.aclose)
             closing.push_async_callback(self.last_steps.aclose)
-            closing.push_async_callback(self.refreshes.aclose, self.patience)
+            closing.push_async_callback(self.refreshes.tasks.wait, self.patience)
             closing.push_async_callback(self.grants.requests.wait, self.patience)
             closing.push_async_callback(self.code_exchanges.wait, self.patience)
             closing.push_async_callback(self.sign_outs.wait, self.patience)

@@ -15,8 +15,7 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.types import Receive, Scope, Send
 
 from fastapi_oidc import OIDC, Clock, IdentityContext, OIDCMiddleware, SignedIn, StandardIdentity
-from fastapi_oidc.concurrency import SingleFlight
-from fastapi_oidc.flows import callback, relying_party
+from fastapi_oidc.flows import callback
 from fastapi_oidc.flows.callback import longest_login
 from fastapi_oidc.session.cookies import KeyRing
 from tests.oidc.flows.fallible_stores import fallible
@@ -28,7 +27,6 @@ from tests.oidc.flows.steps import (
     copy_of,
     generation,
     others_have_run,
-    refreshes,
     returned,
     stores_of,
     two_processes,
@@ -207,40 +205,6 @@ async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
     await closing
     assert (await browser.get(url)).json()["sub"] == "alice"
     assert world.op.record.calls["token"] == 1
-
-
-@pytest.mark.parametrize("is_over", [False, True], ids=["in time", "too late"])
-async def test_refresh_that_has_not_begun_is_not_sent(
-    mode: str, is_over: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long it waits for its turn, and also when the shutdown is over by then."""
-    monkeypatch.setattr(relying_party, "CONCURRENT_REFRESHES", 1)
-    world = make_world(session_store="memory" if mode == "store" else None)
-    first, second = await world.signed_in(), await world.signed_in("bob")
-    held = Held(first=True)
-    world.op.faults.put("token", held)
-    world.time.advance(AFTER_EXPIRY)
-    requests = [begun(browser.get("/me")) for browser in (first, second)]
-    await held.gate.until_reached()
-    await others_have_run(500)
-    if is_over:
-
-        async def no_time(_tasks: object, _seconds: float) -> None:
-            """As when the time for it is over."""
-
-        monkeypatch.setattr(SingleFlight, "wait", no_time)
-    closing = asyncio.create_task(world.oidc.aclose())
-    await others_have_run()
-    assert closing.done() is is_over
-    held.gate.opened.set()
-    await closing
-    answers = await asyncio.gather(*requests)
-    assert sorted(answer.status_code for answer in answers) == [200, 503]
-    [refused] = [answer for answer in answers if answer.status_code == 503]
-    assert "retry-after" in refused.headers
-    assert refreshes(world) == 1
-    world.time.advance(2)
-    assert [await generation(browser) for browser in (first, second)] == [1, 1]
 
 
 async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
