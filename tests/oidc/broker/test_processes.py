@@ -18,13 +18,13 @@ from fastapi import FastAPI
 
 from fastapi_oidc import OIDC, OIDCSession, OIDCSettings
 from fastapi_oidc.broker import Access, Approval, Broker, Route
-from fastapi_oidc.testing import DevClient, DevProvider, DevResource, DevUser, sign_in
+from fastapi_oidc.testing import DevProvider, DevResource, DevUser, sign_in
 from tests.oidc.broker.apis import Answer, Api, Received, says, serving
 from tests.oidc.broker.guests import NAME, PATIENCE, Guest
 from tests.oidc.broker.rig import APIS, RESOURCE, TWO_HOURS
 from tests.oidc.broker.streams import Stream, is_cut, streaming
 from tests.oidc.broker.test_approvals import pressed
-from tests.oidc.world import BASE_URL, application
+from tests.oidc.world import BASE_URL, application, client_at
 from tests.redis_server import redis_url as redis_url
 
 GUESTS, CALLS = 50, 4
@@ -104,15 +104,7 @@ async def plane(redis_url: str) -> AsyncIterator[Plane]:
     secret = secrets.token_urlsafe(32)
     op = DevProvider(
         users=[DevUser("alice"), *(DevUser(f"user{number}") for number in range(GUESTS))],
-        clients=[
-            DevClient(
-                client_id="app",
-                client_secret=secret,
-                redirect_uris=[f"{BASE_URL}/auth/callback"],
-                post_logout_redirect_uris=[f"{BASE_URL}/auth/logged-out"],
-                backchannel_logout_uri=f"{BASE_URL}/auth/backchannel-logout",
-            )
-        ],
+        clients=[client_at(client_secret=secret)],
         resources=[DevResource(RESOURCE)],
     )
     with op.serve() as issuer:

@@ -40,7 +40,7 @@ def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("option", "values"),
     [
-        ("scope", ("openid", "groups")),
+        ("scope", ("openid", "pages:read,write")),
         ("trusted_id_token_audiences", ("one", "two")),
         ("id_token_signing_algorithms", ("ES256", "PS256")),
         ("trusted_origins", ("https://a.example.com", "https://b.example.com")),
@@ -134,11 +134,6 @@ def test_a_file_may_have_the_variables_of_several_and_of_others(
     assert caplog.messages == ["OIDC_SCOPES is not read: is scope meant?"]
     monkeypatch.chdir("/")
     assert OIDCSettings(name="partners", _env_file=file).issuer == both["OIDC_PARTNERS_"]
-
-
-def test_a_scope_may_have_a_comma(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OIDC_SCOPE", "openid pages:read,write")
-    assert OIDCSettings().scope == ("openid", "pages:read,write")
 
 
 def settings(**changes: Any) -> OIDCSettings:
