@@ -240,11 +240,6 @@ def test_a_file_of_another_program_is_left_alone(
     assert path.read_text() == content
 
 
-def test_a_missing_folder_ends_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--port", "0", "--secrets", str(folder / "none" / "file")]) == 1
-    assert "none/file" in capsys.readouterr().err
-
-
 async def test_an_application_without_the_providers_transport_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -46,14 +46,14 @@ async def test_a_hint_of_another_provider_ends_nothing(rp: BareClient) -> None:
     assert await is_signed_in(rp)
 
 
-async def test_without_a_session_the_browser_just_returns(rp: BareClient) -> None:
-    answer = await end_session(rp, client_id="app", post_logout_redirect_uri=AFTER_LOGOUT)
-    assert answer.headers["location"] == AFTER_LOGOUT
-
-
 async def test_without_a_hint_the_user_is_asked(rp: BareClient) -> None:
-    await rp.code()
-    page = await end_session(rp, client_id="app", post_logout_redirect_uri=AFTER_LOGOUT, state="s")
+    there = {"client_id": "app", "post_logout_redirect_uri": AFTER_LOGOUT}
+    answer = await end_session(rp, **there)
+    assert answer.headers["location"] == AFTER_LOGOUT, "without a session"
+    hint = (await rp.tokens(login_hint="alice"))["id_token"]
+    await rp.code(login_hint="bob")
+    assert "Sign out?" in (await end_session(rp, id_token_hint=hint)).text, "of another user"
+    page = await end_session(rp, **there, state="s")
     assert "Sign out?" in page.text
     assert (await rp.http.post("/confirm-logout", data={"logout": "unknown"})).status_code == 400
     assert await is_signed_in(rp)
@@ -62,12 +62,6 @@ async def test_without_a_hint_the_user_is_asked(rp: BareClient) -> None:
     answer = await rp.http.post("/confirm-logout", data={"logout": found[1]})
     assert answer.headers["location"] == AFTER_LOGOUT + "?state=s"
     assert not await is_signed_in(rp)
-
-
-async def test_the_hint_of_another_user_asks_too(rp: BareClient) -> None:
-    hint = (await rp.tokens(login_hint="alice"))["id_token"]
-    await rp.code(login_hint="bob")
-    assert "Sign out?" in (await end_session(rp, id_token_hint=hint)).text
 
 
 @pytest.mark.parametrize(
@@ -104,9 +98,7 @@ async def test_offline_access_outlives_the_session(rp: BareClient) -> None:
     [
         ("http://127.0.0.1:8000/", True),
         ("http://localhost:3000/bye", True),
-        ("http://[::1]:8000/", True),
         ("http://127.0.0.1.evil.test/", False),
-        ("http://evil.test/?127.0.0.1", False),
         ("javascript://127.0.0.1/", False),
     ],
 )
@@ -124,19 +116,6 @@ URI = "https://app.test/backchannel-logout"
 LISTENING = replace(APP, backchannel_logout_uri=URI)
 
 
-class Listener:
-    """The client's back-channel logout endpoint."""
-
-    def __init__(self, answer: Callable[[httpx.Request], httpx.Response]) -> None:
-        self.transport = httpx.MockTransport(self._serve)
-        self.requests: list[httpx.Request] = []
-        self._answer = answer
-
-    def _serve(self, request: httpx.Request) -> httpx.Response:
-        self.requests.append(request)
-        return self._answer(request)
-
-
 def fail(request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("refused", request=request)
 
@@ -144,20 +123,26 @@ def fail(request: httpx.Request) -> httpx.Response:
 def listening(
     *clients: DevClient,
     answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(200),
-) -> tuple[BareClient, Listener]:
-    rp, listener = bare_client(*clients), Listener(answer)
+) -> tuple[BareClient, list[httpx.Request]]:
+    """Also the requests to the back-channel logout endpoints of the clients."""
+    rp, requests = bare_client(*clients), list[httpx.Request]()
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return answer(request)
+
     assert rp.provider.back_channel_transport is None
-    rp.provider.back_channel_transport = listener.transport
-    return rp, listener
+    rp.provider.back_channel_transport = httpx.MockTransport(serve)
+    return rp, requests
 
 
 async def test_every_client_of_the_session_is_told() -> None:
     other = replace(LISTENING, client_id="other", backchannel_logout_uri=URI + "/other")
-    rp, listener = listening(LISTENING, other)
+    rp, requests = listening(LISTENING, other)
     await rp.code()
     await rp.code(client_id="other")
     await rp.provider.log_out("alice")
-    assert {str(request.url) for request in listener.requests} == {URI, URI + "/other"}
+    assert {str(request.url) for request in requests} == {URI, URI + "/other"}
 
 
 @pytest.mark.parametrize(("answer", "status"), [(lambda _: httpx.Response(400), 400), (fail, None)])
@@ -269,14 +254,6 @@ async def test_signing_out_and_another_user_are_changes(rp: BareClient, signs_ou
     assert answer[0] == "changed"
 
 
-async def test_without_a_hint_the_page_lists_every_user(rp: BareClient) -> None:
-    page = await rp.authorize(login_hint="")
-    assert page.status_code == 200
-    assert "Alice Doe" in page.text
-    assert 'value="bob"' in page.text
-    assert "For development only" in page.text
-
-
 @pytest.mark.parametrize("end", ["its use", "ten minutes"])
 async def test_a_page_works_once_and_for_ten_minutes(rp: BareClient, end: str) -> None:
     form = {"login": login_name((await rp.authorize(login_hint="")).text), "user": "bob"}
@@ -286,13 +263,17 @@ async def test_a_page_works_once_and_for_ten_minutes(rp: BareClient, end: str) -
     assert (await rp.http.post("/log-in", data=form)).status_code == 400
 
 
-async def test_an_unknown_user_is_told_as_such_and_the_page_stays_good(rp: BareClient) -> None:
-    login = login_name((await rp.authorize(login_hint="")).text)
-    refused = await rp.http.post("/log-in", data={"login": login, "user": "nobody"})
+async def test_the_page_lists_every_user_and_stays_good_after_an_unknown_one(
+    rp: BareClient,
+) -> None:
+    page = (await rp.authorize(login_hint="")).text
+    for text in ("Alice Doe", 'value="bob"', "For development only"):
+        assert text in page
+    form = {"login": login_name(page), "user": "nobody"}
+    refused = await rp.http.post("/log-in", data=form)
     assert refused.status_code == 400
     assert "there is no user &#x27;nobody&#x27; here; there are: alice, bob" in refused.text
-    answer = await rp.http.post("/log-in", data={"login": login, "user": "bob"})
-    assert "code" in returned(answer)
+    assert "code" in returned(await rp.http.post("/log-in", data=form | {"user": "bob"}))
 
 
 async def test_declining_is_access_denied(rp: BareClient) -> None:
