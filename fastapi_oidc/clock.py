@@ -59,9 +59,6 @@ class Clock:
         return Instant(self.now(), self.drift)
 
 
-STOPWATCH: Final = Clock(read=time.monotonic)
-"""Seconds since some moment, for what only has a duration: nobody sets this clock back."""
-
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
