@@ -163,16 +163,6 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def closed_by_a_job(world: World) -> None:
-    """A job has run in a thread, with an event loop of its own, and has closed what it used."""
-
-    async def job() -> None:
-        async with asyncio.timeout(20):
-            await world.oidc.aclose()
-
-    await asyncio.to_thread(asyncio.run, job())
-
-
 async def others_have_run(turns: int = 100) -> None:
     """Let other tasks come as far as they can without a timer."""
     for _ in range(turns):

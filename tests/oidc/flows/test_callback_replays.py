@@ -23,7 +23,6 @@ from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
     callback_url,
-    closed_by_a_job,
     copy_of,
     generation,
     others_have_run,
@@ -205,20 +204,6 @@ async def test_shutdown_waits_for_a_code_that_was_sent(world: World) -> None:
     await closing
     assert (await browser.get(url)).json()["sub"] == "alice"
     assert world.op.record.calls["token"] == 1
-
-
-async def test_a_job_in_a_thread_that_ends_stops_no_refresh_of_the_application(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    browser, gate = await world.signed_in(), Gate()
-    party = world.oidc.runtime.party
-    monkeypatch.setattr(party.provider, "prepare_refresh", gate.passed)
-    world.time.advance(AFTER_EXPIRY)
-    refreshing = begun(browser.get("/me"))
-    await gate.until_reached()
-    await closed_by_a_job(world)
-    gate.opened.set()
-    assert (await refreshing).json()["generation"] == 1
 
 
 async def test_a_server_that_runs_no_lifespan_is_told_once(

@@ -17,7 +17,6 @@ from tests.oidc.flows.steps import (
     callback_url,
     copy_of,
     generation,
-    others_have_run,
     signed_out,
     two_processes,
     until,
@@ -159,25 +158,6 @@ async def test_only_an_iframe_of_this_site_may_check(name: str, value: str) -> N
     answer = await check(browser, IFRAME | {f"sec-fetch-{name}": value})
     assert answer.status_code == 403
     assert "session.cross_site" in answer.text
-
-
-async def test_a_check_whose_callback_comes_to_two_processes_sends_its_code_once(
-    processes: tuple[World, World],
-) -> None:
-    """A browser repeats a request whose connection broke; the provider is strict."""
-    here, there = processes
-    browser, held = await here.signed_in(), Held()
-    url, copy = await silent_callback(browser), copy_of(browser, there)
-    here.op.faults.put("token", held)
-    first = begun(browser.get(url))
-    await held.gate.until_reached()
-    second = begun(copy.get(url))
-    await others_have_run()
-    held.gate.opened.set()
-    assert [outcome(await each) for each in (first, second)] == [SAME_USER] * 2
-    assert here.op.record.calls["token"] == 2
-    here.time.advance(AFTER_EXPIRY)
-    assert [await generation(each) for each in (browser, copy)] == [2, 2]
 
 
 STEP_UP = "/auth/login?max_age=60&return_to=/who"

@@ -18,7 +18,7 @@ from fastapi_oidc.protocol.token import TokenResponse
 from fastapi_oidc.session import rows
 from fastapi_oidc.session.rows import LEASE_SECONDS
 from fastapi_oidc.session.store import Cell, Stored
-from fastapi_oidc.testing import OAuthError, TokenRevoked, sign_in
+from fastapi_oidc.testing import TokenRevoked, sign_in
 from tests.oidc.flows.fallible_stores import fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -291,15 +291,6 @@ async def test_response_after_a_later_refresh_brings_the_newest_session(late: La
     await late.arrives()
     late.world.time.advance(100)
     assert await generation(late.tab) == 2
-
-
-async def test_response_after_a_refused_refresh_sets_no_cookie(late: Late) -> None:
-    late.world.op.faults.put("token", OAuthError("invalid_grant"))
-    late.world.time.advance(AFTER_EXPIRY)
-    assert await generation(late.other_tab) is None
-    answer = await late.arrives()
-    assert "set-cookie" not in answer.headers or "Max-Age=0" in answer.headers["set-cookie"]
-    assert await user(late.tab) is None
 
 
 async def test_response_of_an_expired_session_leaves_a_new_login_alone(
