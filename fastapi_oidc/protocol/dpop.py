@@ -196,10 +196,10 @@ def _require_target(claims: Claims, method: str, url: str) -> None:
     if htm != method:
         raise ProtocolViolation(Code.DPOP_TARGET, f"htm is {shown(htm)}, the method {method}")
     try:
-        found = proof_target(htu)
+        found, target = proof_target(htu), proof_target(url)
     except ValueError:
-        raise _malformed("htu is not a URL") from None
-    if found != (target := proof_target(url)):
+        raise _malformed("htu is not a URL, or the Host of the request is none") from None
+    if found != target:
         explanation = f"htu is {shown(found)}, the URL {shown(target)}"
         raise ProtocolViolation(Code.DPOP_TARGET, explanation)
 

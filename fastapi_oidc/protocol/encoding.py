@@ -104,6 +104,11 @@ def decode_base64url(text: str) -> bytes:
 
 
 MAX_TOKEN_LENGTH = 65_536
+MAX_HEADER_LENGTH = 5462
+"""Of 4 KiB, because headers are cached."""
+
+_ABSENT = object()
+"""No JSON, as null is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class Header:
     kid: str | None = None
     typ: str | None = None
     jwk: JSON = field(default=None, repr=False)
-    crit: JSON = None
+    crit: object = field(default=_ABSENT, repr=False)
 
 
 _HEADER: TypeAdapter[Header] = TypeAdapter(Header)
@@ -126,7 +131,7 @@ _HEADER: TypeAdapter[Header] = TypeAdapter(Header)
 # An OP's tokens have the same few headers.
 @lru_cache(maxsize=64)
 def _header(segment: str) -> Header:
-    return _HEADER.validate_json(decode_base64url(segment), strict=True)
+    return _HEADER.validate_python(parse_json_object(decode_base64url(segment)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,8 @@ class CompactJWS:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse a JWS. Raises ProtocolViolation: jws.too_large, jws.malformed or jws.critical."""
-        if len(text) > MAX_TOKEN_LENGTH:
-            raise ProtocolViolation(Code.JWS_TOO_LARGE, f"more than {MAX_TOKEN_LENGTH} characters")
+        if len(text) > MAX_TOKEN_LENGTH or text.find(".") > MAX_HEADER_LENGTH:
+            raise ProtocolViolation(Code.JWS_TOO_LARGE, "the token or its header is too long")
         try:
             head, payload, signature = text.split(".")
             jws = cls(
@@ -155,7 +160,7 @@ class CompactJWS:
             explanation = "not the three parts of a signed token; an encrypted one has five"
             raise ProtocolViolation(Code.JWS_MALFORMED, explanation) from None
         # No extensions are supported, so critical ones must be refused (4.1.11).
-        if jws.header.crit is not None:
+        if jws.header.crit is not _ABSENT:
             raise ProtocolViolation(Code.JWS_CRITICAL)
         return jws
 

@@ -183,7 +183,8 @@ class TokenVerifier:
         that the provider itself has sent.
         """
         secret = self._registration.authentication.client_secret
-        jws, pinned = CompactJWS.parse(token), algorithms or self._registration.algorithms
+        jws, own = CompactJWS.parse(token), self._registration.algorithms
+        pinned = own if algorithms is None else algorithms
 
         def verify_with(keys: JsonWebKeySet) -> VerifiedToken:
             claims = verified_claims(

@@ -24,7 +24,7 @@ import pydantic
 from pydantic import BaseModel, Field
 from pydantic_core import CoreSchema
 
-from fastapi_oidc.errors import misconfigured
+from fastapi_oidc.errors import misconfigured, refused_signature
 from fastapi_oidc.protocol.downstream import NotText
 from fastapi_oidc.protocol.dpop import DPoPKey
 
@@ -48,8 +48,8 @@ class NeverFromARequest:
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: pydantic.GetCoreSchemaHandler, /
     ) -> CoreSchema:
-        """Raises ConfigurationError, except while the class or that of its session is created."""
-        if not (_is_being_made(cls) or handler.field_name == "tokens"):
+        """Raises ConfigurationError, except while the class is created."""
+        if not _is_being_made(cls):
             raise misconfigured(_REFUSED.format(cls.__name__))
         return handler(source)
 
@@ -149,6 +149,14 @@ class Tokens(NotText, NeverFromARequest, Frozen):
         return _without_nulls(handler(self))
 
 
+Tokens.__signature__ = refused_signature(_REFUSED.format("Tokens"))
+
+
+def _of_session(kind: type[Tokens], handler: pydantic.GetCoreSchemaHandler) -> CoreSchema:
+    """The schema of the field of sessions; FastAPI, which reads parameters, names no field."""
+    return kind.__pydantic_core_schema__ if handler.field_name else handler(kind)
+
+
 class SteppedUp(Frozen):
     """The requirements of a login with `max_age` or `acr_values`, and when it was completed."""
 
@@ -180,7 +188,7 @@ class OIDCSession(NeverFromARequest, Frozen, Generic[Identity]):
     sub: str
     identity: Identity
     claims: Annotated[dict[str, JsonValue], pydantic.AfterValidator(Claims)] = Field(repr=False)
-    tokens: Tokens
+    tokens: Annotated[Tokens, pydantic.GetPydanticSchema(_of_session)]
     sid: str | None = None
     former_sids: tuple[str, ...] = ()
     session_state: str | None = None

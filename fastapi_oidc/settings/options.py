@@ -131,6 +131,10 @@ class OIDCSettings(BaseSettings):
                     error, options, lambda name: name if name in values else prefix + name.upper()
                 ) from None
 
+        def __setattr__(self, name: str, value: object) -> None:
+            """Raises TypeError without the value, which may be a secret: pydantic's quotes it."""
+            raise TypeError(f"settings cannot be changed: model_copy(update={{{name!r}: ...}})")
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from textwrap import dedent
 from types import MethodType, ModuleType
-from typing import Any, ForwardRef, cast, get_args
+from typing import Any, ForwardRef, cast, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
 from fastapi.params import Depends
@@ -25,7 +25,7 @@ from fastapi_oidc.session.model import PublicSession, StandardIdentity
 from fastapi_oidc.web.application import Endpoint, flattened
 from fastapi_oidc.web.guards import FromAPI
 from fastapi_oidc.web.misuse import Awaited, Dependency, is_a, name_with
-from fastapi_oidc.web.runtime import Engine
+from fastapi_oidc.web.runtime import Engine, OIDCLocals
 from fastapi_oidc.web.serving import Serving
 
 
@@ -120,7 +120,7 @@ def _qualified(call: object) -> str:
 def _is_of_sessions(annotation: object) -> bool:
     """Whether FastAPI would read a session, or a list or union with one, from the request."""
     is_public = inspect.isclass(annotation) and issubclass(annotation, PublicSession)
-    is_own = is_public or annotation is StandardIdentity
+    is_own = is_public or annotation is StandardIdentity or get_origin(annotation) is OIDCLocals
     return is_own or any(map(_is_of_sessions, get_args(annotation)))
 
 

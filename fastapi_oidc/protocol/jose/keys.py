@@ -59,7 +59,8 @@ def key_of(jwk: Mapping[str, object]) -> object:
 
     Raises any exception for a defect; its text may quote the key.
     """
-    members = {name: value for name, value in jwk.items() if value is not None}
+    # Those that are read are texts. Of a number, python-jose would make so many bytes.
+    members = {name: value for name, value in jwk.items() if isinstance(value, str)}
     match members.get("kty"), members.get("crv"):
         case "RSA", _:
             return RSAKey(members, "RS256").prepared_key

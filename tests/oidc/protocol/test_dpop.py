@@ -99,6 +99,10 @@ def test_one_wrong_claim(change: Changes, code: Code) -> None:
     assert refused(signed(claims(**change))) is code
 
 
+def test_a_request_may_have_a_host_that_is_none() -> None:
+    assert refused(signed(claims()), url="https://api.test:99999/") is Code.DPOP_MALFORMED
+
+
 @pytest.mark.parametrize("iat", [NOW - 60, NOW + 60])
 def test_clocks_may_differ_by_a_minute(iat: int) -> None:
     assert accepted(signed(claims(iat=iat))).iat == iat

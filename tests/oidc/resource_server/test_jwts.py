@@ -60,9 +60,11 @@ async def test_the_challenge_names_the_scope_and_the_metadata() -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_a_token_that_the_client_secret_signs_is_refused_whatever_logins_use() -> None:
-    settings = {"id_token_signing_algorithms": ["HS256"]}
-    world = make_api_world(settings=settings, algorithms=["RS256"])
+@pytest.mark.parametrize("options", [{"algorithms": ["RS256"]}, {"introspect": "opaque"}])
+async def test_a_token_that_the_client_secret_signs_is_refused_whatever_logins_use(
+    options: Any,
+) -> None:
+    world = make_api_world(settings={"id_token_signing_algorithms": ["HS256"]}, **options)
     secret = revealed(world.world.oidc.settings.client_secret) or ""
     claims = {"iss": world.world.op.issuer, "aud": AUDIENCE, "exp": world.now + 60}
     signed = Signer.of_secret(secret, "HS256").sign(claims, typ="at+jwt")

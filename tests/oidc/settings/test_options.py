@@ -65,6 +65,9 @@ def test_no_secret_in_repr_or_dump() -> None:
     shown = repr(settings) + str(settings) + repr(settings.model_dump())
     assert SECRET not in shown
     assert "PRIVATE KEY" not in shown
+    with pytest.raises(TypeError) as caught:
+        settings.client_secret = SECRET  # type: ignore[misc]
+    assert SECRET not in str(caught.value)
 
 
 class OwnStore(SessionStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -277,6 +278,11 @@ def taking(annotation: object, *, default: object = ...) -> Endpoint:
         taking(list[Session]),
         taking(OIDCSession["Later"]),
         taking(Tokens),
+        taking(Annotated[Tokens, Depends()]),
+        *(
+            taking(make_dataclass("Body", [("tokens", kind)]))
+            for kind in (Tokens, AccessToken, Session)
+        ),
         taking(PersistContext[StandardIdentity]),
         taking(SignedIn[StandardIdentity]),
     ],

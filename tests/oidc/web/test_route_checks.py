@@ -20,6 +20,7 @@ from fastapi_oidc import (
     LoginOptions,
     LogoutOptions,
     MemoryStore,
+    OIDCLocals,
     OIDCMiddleware,
     OIDCSession,
     PublicSession,
@@ -120,6 +121,7 @@ async def test_an_endpoint_that_is_open_by_mistake_is_refused(make: Any, fault: 
         Annotated[StandardIdentity, Cookie()],
         PublicSession[Member],
         Annotated[PublicSession[Any], Depends()],
+        Annotated[OIDCLocals[Member, None], Depends()],
     ],
 )
 async def test_an_identity_from_the_request_is_refused(annotation: Any) -> None:

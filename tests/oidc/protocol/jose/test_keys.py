@@ -1,3 +1,4 @@
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -99,6 +100,16 @@ DEFECTS: Mapping[str, Sequence[object]] = {
 @pytest.mark.parametrize("jwk", each(DEFECTS))
 def test_one_defect_makes_a_key_unusable(jwk: object) -> None:
     assert JsonWebKey.parse(jwk) is None
+
+
+@pytest.mark.parametrize(("jwk", "name"), [(RSA, "n"), (RSA, "e"), (EC, "x"), (OKP, "x")])
+def test_a_number_costs_no_memory(jwk: dict[str, JSON], name: str) -> None:
+    """Of `bytes(10**10)` a process has no memory left."""
+    tracemalloc.start()
+    assert JsonWebKey.parse({**jwk, name: 10**7}) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
 
 
 def test_unusable_keys_do_not_poison_the_set() -> None:
