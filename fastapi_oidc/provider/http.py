@@ -79,8 +79,11 @@ class OPResponse:
         # Or a type that is built on JSON (RFC 6839 3.1).
         if self.media_type != "application/json" and not self.media_type.endswith("+json"):
             raise self._malformed(f"the media type is {self.media_type[:80]!r}, not JSON")
-        # RFC 8259 8.1: a parser may ignore a byte order mark.
-        return self.body.removeprefix(BOM_UTF8)
+        try:
+            # RFC 8259 8.1: a parser may ignore a byte order mark. A row has the body as text.
+            return self.body.removeprefix(BOM_UTF8).decode().encode()
+        except UnicodeDecodeError:
+            raise self._malformed("not UTF-8") from None
 
     def members(self) -> Claims:
         """The members of the JSON object in the body; raises ProviderError."""

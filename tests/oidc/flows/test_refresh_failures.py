@@ -7,10 +7,11 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from fastapi_oidc import Code, OIDCSession
 from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
-from fastapi_oidc.testing.faults import Fault
+from fastapi_oidc.testing.faults import Answer, Fault
 from tests.oidc.flows.steps import AFTER_EXPIRY, SHORTLY_BEFORE_EXPIRY, Watched, copy_of, generation
 from tests.oidc.interleaving import Raised
 from tests.oidc.world import World, signed_in_world
@@ -28,6 +29,13 @@ async def test_a_refused_refresh_of_a_process_without_a_store_is_told(
     assert (told in caplog.text) == (store is None)
 
 
+class NotText:
+    """A response that no JSON can have."""
+
+    async def happen(self, _: Answer) -> Response:
+        return Response(b'{"\xff": 1}', media_type="application/json")
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -39,6 +47,7 @@ async def test_a_refused_refresh_of_a_process_without_a_store_is_told(
         OAuthError("temporarily_unavailable"),
         OAuthError("invalid_client"),
         OAuthError("unauthorized_client"),
+        NotText(),
     ],
 )
 async def test_other_failures_keep_the_session(world: World, fault: Any) -> None:
