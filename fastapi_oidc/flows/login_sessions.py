@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
-from fastapi_oidc.errors import Code, ProtocolViolation, ProviderError, SessionError
+from fastapi_oidc.errors import Code, OIDCError, ProtocolViolation, ProviderError, SessionError
 from fastapi_oidc.events import EventName
 from fastapi_oidc.flows import resume, revocation, token_sessions
 from fastapi_oidc.flows.endings import Ending
@@ -18,6 +19,11 @@ from fastapi_oidc.protocol import authorization, dpop, id_token, token
 from fastapi_oidc.session import revocations
 from fastapi_oidc.session.model import AnySession, LoginTransaction, SteppedUp
 from fastapi_oidc.session.session_cookie import Copy
+
+_OFFLINE: Final = (
+    "the provider issued no refresh token, so that access tokens soon expire, and calls to APIs "
+    "fail then. It offers offline_access: add it to scope, unless you call no APIs"
+)
 
 
 class CodeNotSent(Exception):
@@ -52,6 +58,7 @@ class Login:
         bundle = LoginTokens(tokens, await self._accept_id_token(tokens), None, received_at, key)
         new = token_sessions.new_session(party, bundle)
         try:
+            await self._advise_on_tokens(tokens)
             # Before everything that a revocation may be about, such as the user's roles.
             found = await party.sessions.cells.read(revocations.keys_of(new))
             stamps = revocations.stamps_in(new, found)
@@ -78,6 +85,13 @@ class Login:
             EventName.LOGIN_SUCCEEDED, sub=session.sub, session_id=session.id, sid=session.sid
         )
         return live
+
+    async def _advise_on_tokens(self, tokens: token.TokenResponse) -> None:
+        """Advise the scope offline_access if a login got no refresh token (Core 11)."""
+        if tokens.refresh_token is None and "offline_access" not in self.party.settings.scope:
+            with suppress(OIDCError):
+                if (await self.party.provider.metadata()).offers_offline_access:
+                    self.party.announcer.advise("scope", _OFFLINE)
 
     async def _exchange_code(
         self, key: dpop.DPoPKey | None, before_sending: Callable[[], None]

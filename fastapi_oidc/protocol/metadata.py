@@ -28,8 +28,9 @@ _OPTIONAL: Final = (*_CALLED, "end_session_endpoint", "check_session_iframe")
 class ProviderMetadata:
     """An OP's validated metadata. Only `parse` makes instances.
 
-    Lists of supported features are left out, because this client's registration decides. An
-    optional endpoint with an invalid URL counts as absent; `ignored` says which, and why.
+    Lists of supported features are left out, because this client's registration decides;
+    `offers_offline_access` is for advice in the log (Core 11). An optional endpoint with an invalid
+    URL counts as absent; `ignored` says which, and why.
     """
 
     issuer: str
@@ -45,6 +46,7 @@ class ProviderMetadata:
     requires_pushed_authorization_requests: bool = False
     promises_authorization_response_issuer: bool = False
     ignored: tuple[str, ...] = ()
+    offers_offline_access: bool = False
 
     @classmethod
     def parse(
@@ -68,6 +70,7 @@ class ProviderMetadata:
         may_be_http = allow_insecure_http and urlsplit(issuer.url).scheme == "http"
         urls: dict[str, Any] = {}
         ignored: list[str] = []
+        scopes = members.get("scopes_supported")
         for name in (*_REQUIRED, *_OPTIONAL):
             fault = _fault(name, members.get(name), allow_http=may_be_http)
             if fault is None:
@@ -86,6 +89,7 @@ class ProviderMetadata:
                 members.get("authorization_response_iss_parameter_supported")
             ),
             ignored=tuple(ignored),
+            offers_offline_access=isinstance(scopes, list) and "offline_access" in scopes,
         )
 
 

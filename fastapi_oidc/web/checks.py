@@ -161,7 +161,8 @@ def _report_missing_routes(instance: str, mounted: Mapping[Role, str], app: Any)
         _log.error(
             "OIDC instance %r has no route for: %s.\n"
             "Requests without a session cannot be redirected to sign in.\n"
-            "Add the line: app.include_router(oidc.router, prefix='/auth')",
+            "Add the line: app.include_router(oidc.router, prefix='/auth'). A parameter in the "
+            "prefix is called {registration}.",
             instance,
             ", ".join(missing),
         )

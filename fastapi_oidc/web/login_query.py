@@ -46,7 +46,8 @@ async def registration_for(context: RequestContext, options: LoginOptions) -> Re
     party = context.party
     if options.provider is not None:
         if (named := party.named(options.provider)) is None:
-            raise HTTPException(404, "There is no such provider.", NO_STORE)
+            names = f" Names are {', '.join(known)}." if (known := context.runtime.labels) else ""
+            raise HTTPException(404, f"There is no such provider.{names}", NO_STORE)
         return named
     if not party.is_one_of_several:
         return party

@@ -281,3 +281,27 @@ async def test_a_session_that_is_over_and_a_secret_that_is_rotated_are_no_mistak
     asked = await happened(world, browser)
     assert await visit(asked, cookies) == status
     assert advice(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("scope", "has_token", "offered", "named"),
+    [
+        (["openid"], False, True, ["scope"]),
+        (["openid"], False, False, []),
+        (["openid"], True, True, []),
+        (["openid", "email", "offline_access"], False, True, []),
+    ],
+)
+async def test_a_missing_offline_access_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+    scope: list[str],
+    has_token: bool,
+    offered: bool,
+    named: list[str],
+) -> None:
+    world = make_world(settings={"scope": scope}, client={"issue_refresh_tokens": has_token})
+    if not offered:
+        world.op.edits.put("metadata", lambda document: document | {"scopes_supported": ["openid"]})
+    for _ in range(2):
+        await world.signed_in()
+    assert advice(caplog) == named

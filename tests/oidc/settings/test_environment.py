@@ -67,6 +67,7 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
         "OIDC_EXTRA_PARAMS: begins like JSON but is not valid JSON",
         "session_lifetime: Input should be greater than or equal to 60",
     )
+    assert str(Path(".env").absolute()) in str(caught.value)
 
 
 @pytest.mark.parametrize(

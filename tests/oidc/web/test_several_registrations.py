@@ -128,6 +128,8 @@ async def test_a_code_of_one_registration_is_worth_nothing_at_the_callback_of_an
         assert wrong.status_code == 400
         assert not any(op.record.calls["token"] for op in world.ops.values())
         assert (await browser.get("/auth/nobody/callback?state=1")).status_code == 404
+        unknown = await browser.get("/auth/login?provider=Staff", headers=PAGE)
+        assert unknown.json()["detail"] == "There is no such provider. Names are staff, partners."
 
 
 async def test_a_logout_token_ends_the_sessions_of_its_own_registration() -> None:
