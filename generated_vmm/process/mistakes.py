@@ -1,17 +1,15 @@
-"""What is wrong with the disks that monitors of this process accept, for warnings."""
+"""What is wrong with the disks of a monitor, for warnings."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from os.path import samestat
 from pathlib import Path
 from signal import SIGURG
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from generated_vmm._generated import models
 from generated_vmm.facade.values import fields_in, is_read_only, is_root
@@ -20,18 +18,12 @@ from generated_vmm.operation import Operation
 from generated_vmm.process.copying import regular
 from generated_vmm.process.owner import Owner
 
-_ACCEPTED: WeakKeyDictionary[Owner, dict[str, dict[str, Any]]] = WeakKeyDictionary()
-"""The disks that each monitor has accepted, by the paths of their calls."""
-
 DESTROYS = (
     "has {} too, and two guests that write to one disk destroy it: use a copy, or is_read_only=True"
 )
-_TURN = threading.Lock()
 _DISKS = ("/drives/", "/pmem/")
 _FORMATS = {b"QFI\xfb": "qcow2", b"KDMV": "VMDK", b"vhdxfile": "VHDX"}
 _PACKERS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz"}
-# Another thread may look at a disk while this one forks.
-os.register_at_fork(after_in_child=lambda: globals().update(_TURN=threading.Lock()))
 
 
 def tell(call: Operation[object], mistake: str) -> None:
@@ -40,28 +32,20 @@ def tell(call: Operation[object], mistake: str) -> None:
         warn_caller(f"{call}: {mistake}")
 
 
-def note_accepted(call: Operation[object], status: int, owner: Owner) -> None:
-    """Remembers the disk of a call, if it was accepted."""
-    if call.path.startswith(_DISKS) and call.method != "GET" and status < 300:
-        _ACCEPTED.setdefault(owner, {})[call.path] = _body_of(call, owner)
+def disks_in(call: Operation[object]) -> list[dict[str, Any]]:
+    """The disk that a call gives its monitor, if it does; a PATCH leaves open who writes to it."""
+    body = fields_in(call.body) if call.body and call.path.startswith(_DISKS) else {}
+    return [{"is_read_only": call.method == "PATCH"} | body] if body.get("path_on_host") else []
 
 
-def note_loaded(configuration: bytes, owner: Owner) -> list[dict[str, Any]]:
-    """Remembers the disks of a snapshot that a monitor has loaded, and returns those of files."""
+def disks_of(configuration: bytes) -> list[dict[str, Any]]:
+    """The disks that are files in what a monitor says of its machine."""
     try:
         shown = models.FullVmConfiguration.from_answer(configuration)
     except ValueError:
         return []
-    drives = {f"/drives/{each.drive_id}": each.model_dump() for each in shown.drives or []}
-    memory = {f"/pmem/{each.id}": each.model_dump() for each in shown.pmem or []}
-    _ACCEPTED.setdefault(owner, {}).update(drives | memory)
-    return [each for each in (drives | memory).values() if each.get("path_on_host")]
-
-
-def disks_in(call: Operation[object], owner: Owner) -> list[dict[str, Any]]:
-    """The disk that a call gives its monitor, if it does."""
-    body = _body_of(call, owner)
-    return [body] if body.get("path_on_host") else []
+    disks = [each.model_dump() for each in (*(shown.drives or []), *(shown.pmem or []))]
+    return [each for each in disks if each.get("path_on_host")]
 
 
 def mistake_of_format(file: Path, *, is_root: bool) -> str:
@@ -80,27 +64,14 @@ def mistake_of_format(file: Path, *, is_root: bool) -> str:
     return ""
 
 
-def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner, seconds: float) -> str:
-    """What is wrong with the files of disks; a file system of a network may keep it waiting.
-
-    Then it lets no other thread look, which returns after `seconds`.
-    """
-    if not _TURN.acquire(timeout=seconds):
-        return ""
-    try:
-        return next(filter(None, (_mistake_of_disk(each, owner) for each in disks)), "")
-    finally:
-        _TURN.release()
+def mistake_of_disks(disks: Iterable[dict[str, Any]], owner: Owner) -> str:
+    """What is wrong with the files of disks; a file system of a network may keep it waiting."""
+    return next(filter(None, (_mistake_of_disk(each, owner) for each in disks)), "")
 
 
 def _mistake_of_disk(disk: dict[str, Any], owner: Owner) -> str:
     file = owner.place.outside(disk["path_on_host"])
-    is_written = _written_by(disk, owner) is not None
-    others = [each() for each in _ACCEPTED.keyrefs()] if is_written else []
-    for other in filter(None, others):
-        if other is not owner and other.is_running and _has(other, file):
-            return f"the monitor of {other.place.socket_path} {DESTROYS.format(file)}"
-    if is_written and (writer := _writer_of(file, (os.getpid(), owner.pid))):
+    if not is_read_only(disk) and (writer := _writer_of(file, (os.getpid(), owner.pid))):
         return f"{writer} {DESTROYS.format(file)}"
     return mistake_of_format(file, is_root=is_root(disk))
 
@@ -127,27 +98,3 @@ def _writers(file: os.stat_result, own: tuple[int, int]) -> Iterator[str]:
                     flags = (process / "fdinfo" / each).read_text().split()[3]
                     if int(flags, 8) & os.O_ACCMODE:
                         yield f"process {process.name}"
-
-
-def _body_of(call: Operation[object], owner: Owner) -> dict[str, Any]:
-    """The fields of a call for a disk, with those that it leaves as they are."""
-    body = fields_in(call.body) if call.body and call.path.startswith(_DISKS) else {}
-    if call.method != "PATCH":
-        return body
-    known = _ACCEPTED.get(owner, {}).get(call.path)
-    return known | body if known else {}
-
-
-def _written_by(disk: dict[str, Any], owner: Owner) -> Path | None:
-    """The file of a disk, if the guest may write to it."""
-    path = disk.get("path_on_host")
-    return owner.place.outside(path) if path and not is_read_only(disk) else None
-
-
-def _has(owner: Owner, file: Path) -> bool:
-    """Whether a monitor writes to the file, by whatever name."""
-    with suppress(OSError, ValueError):  # the monitor says that there is none
-        # A copy: another thread may give it a disk meanwhile.
-        written = (_written_by(disk, owner) for disk in list(_ACCEPTED[owner].values()))
-        return any(each and each.samefile(file) for each in written)
-    return False

@@ -58,13 +58,12 @@ class AsyncMonitorChannel(AsyncUnixChannel):
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `seconds`, after a look at its disk."""
         owner = self._owner
-        await self._look_at(operation, mistakes.disks_in(operation, owner))
+        await self._look_at(operation, mistakes.disks_in(operation))
         deadline, lines = deadline_after(seconds), (metrics := owner.outlets.metrics).position
         flushes = operation.body == FLUSH and "metrics_path" not in owner.place.settings
         if binds := operation.path in BINDING:
             owner.say("binding")
         answer = await self._exchange(operation, deadline)
-        mistakes.note_accepted(operation, answer.status_code, owner)
         if binds:
             await note_socket(owner, deadline)
         if operation.path == "/snapshot/load" and answer.status_code < 300:
@@ -85,7 +84,7 @@ class AsyncMonitorChannel(AsyncUnixChannel):
     async def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
         if disks:
-            look = partial(mistakes.mistake_of_disks, disks, self._owner, LONGEST_LOOK)
+            look = partial(mistakes.mistake_of_disks, disks, self._owner)
             mistakes.tell(operation, await in_time(look, LONGEST_LOOK) or "")
 
     async def _loaded(self) -> list[dict[str, Any]]:
@@ -93,7 +92,7 @@ class AsyncMonitorChannel(AsyncUnixChannel):
         with contextlib.suppress(CallFailed, MonitorError):  # the next call raises it
             deadline = deadline_after(LONGEST_LOOK)
             shown = await self._exchange(operations.get_export_vm_config(), deadline)
-            return mistakes.note_loaded(shown.content, self._owner)
+            return mistakes.disks_of(shown.content)
         return []
 
 

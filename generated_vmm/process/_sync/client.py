@@ -59,13 +59,12 @@ class MonitorChannel(UnixChannel):
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
         """The response to the operation within `seconds`, after a look at its disk."""
         owner = self._owner
-        self._look_at(operation, mistakes.disks_in(operation, owner))
+        self._look_at(operation, mistakes.disks_in(operation))
         deadline, lines = deadline_after(seconds), (metrics := owner.outlets.metrics).position
         flushes = operation.body == FLUSH and "metrics_path" not in owner.place.settings
         if binds := operation.path in BINDING:
             owner.say("binding")
         answer = self._exchange(operation, deadline)
-        mistakes.note_accepted(operation, answer.status_code, owner)
         if binds:
             note_socket(owner, deadline)
         if operation.path == "/snapshot/load" and answer.status_code < 300:
@@ -86,7 +85,7 @@ class MonitorChannel(UnixChannel):
     def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
         if disks:
-            look = partial(mistakes.mistake_of_disks, disks, self._owner, LONGEST_LOOK)
+            look = partial(mistakes.mistake_of_disks, disks, self._owner)
             mistakes.tell(operation, in_time(look, LONGEST_LOOK) or "")
 
     def _loaded(self) -> list[dict[str, Any]]:
@@ -94,7 +93,7 @@ class MonitorChannel(UnixChannel):
         with contextlib.suppress(CallFailed, MonitorError):  # the next call raises it
             deadline = deadline_after(LONGEST_LOOK)
             shown = self._exchange(operations.get_export_vm_config(), deadline)
-            return mistakes.note_loaded(shown.content, self._owner)
+            return mistakes.disks_of(shown.content)
         return []
 
 

@@ -42,7 +42,7 @@ class Monitor(Context, Told):
 
     `binary` is the program's name or path, or a sequence with its first arguments. The monitor
     starts with `start` or with the block. At the end, a running guest gets Ctrl+Alt+Del and `grace`
-    seconds, then the process is signalled; the socket, the fifos and the sockets of vsock devices
+    seconds, then the process is killed; the socket, the fifos and the sockets of vsock devices
     are removed. The process also ends when the caller dies, unless it is `detached`. The options
     are those of `MonitorOptions`; an invalid option raises ValueError.
 
@@ -171,7 +171,7 @@ class Monitor(Context, Told):
         """Ends the monitor, removes its files and returns its `returncode`.
 
         A running guest gets Ctrl+Alt+Del and `grace` seconds (those of the options if None), then
-        SIGTERM and SIGKILL follow. A second call does nothing. An interruption, for example by a
+        SIGKILL follows. A second call does nothing. An interruption, for example by a
         second Ctrl+C, kills the monitor immediately.
         """
         require_kind("grace", grace, "a number of seconds", int, float)
@@ -180,7 +180,7 @@ class Monitor(Context, Told):
         return self._end("stop", seconds)
 
     def kill(self) -> int | None:
-        """Ends the monitor with SIGKILL, removes its files, and returns its `returncode`."""
+        """Ends the monitor at once, removes its files, and returns its `returncode`."""
         return self._end("kill", 0.0)
 
     def _end(self, word: str, grace: float) -> int | None:

@@ -22,7 +22,6 @@ from generated_vmm.process.keeper.record import (
     UNRECORDED,
     Order,
     Socket,
-    enter,
     make_parents,
     open_private,
     require_private,
@@ -125,7 +124,6 @@ class Folder:
         It has a mode of its own before, by which it is known if the keeper is killed.
         """
         self._record.made = made
-        enter(self.number, self._record.path)
         write_record(self.number, self._record)
         if made:
             os.fchmod(self.number, MODE_OF_JAIL if self._record.jailed else MODE)

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
-import time
 from collections.abc import Iterable, Sequence
 
 from generated_vmm.process.keeper import kernel, messages
@@ -43,7 +41,6 @@ from generated_vmm.process.keeper.removal import remove_leftover
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
 ENDS = ((INPUT, WRITING), (OUTPUT, READING), (LOG, READING), (METRICS, READING))
-TERMINATING_SECONDS = 2.0
 QUESTION_SECONDS = 0.1  # between the connection of a visitor and its question
 LONGEST_UNSEEN = 30.0  # seconds until a keeper without an owner sees that its folder is gone
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.02  # seconds between two attempts
@@ -84,7 +81,6 @@ class Keeper:
         finally:
             if self.owner.is_binding or self.owner.goal == STOP:
                 self._note_vsock()
-        self._terminate()
 
     def undo(self) -> list[str]:
         """Ends every process and removes everything; what could not be removed, and why."""
@@ -220,17 +216,6 @@ class Keeper:
             self.owner.goal = KILL
         else:
             self._look(LONGEST_UNSEEN if self.owner.is_gone else None)
-
-    def _terminate(self) -> None:
-        """Gives the monitor time after SIGTERM, which process 1 of a PID namespace ignores."""
-        deadline = time.monotonic() + TERMINATING_SECONDS
-        if self._is_to_stop():
-            os.kill(self.program.pid, signal.SIGTERM)
-        while self._is_to_stop() and (left := deadline - time.monotonic()) > 0:
-            self._look(left)
-
-    def _is_to_stop(self) -> bool:
-        return self.owner.goal == STOP and not self.order.new_pid_ns and self._follow_program()
 
 
 class Conversation:

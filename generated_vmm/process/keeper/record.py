@@ -25,7 +25,6 @@ PRIVATE, OF_JAIL = 0o600, 0o400  # the mode says whether it is a jail: the host 
 UNRECORDED = stat.S_ISVTX | 0o700
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
-REGISTRY = "generated-vmm"
 in_json = json.JSONEncoder(default=vars).encode
 
 
@@ -228,47 +227,3 @@ def _target_of(path: str) -> str:
     with contextlib.suppress(OSError):
         return os.readlink(path)
     return ""
-
-
-# A link to each folder. It only says where to look: the folder behind it is checked like any other.
-
-
-def enter(folder: int, path: str) -> None:
-    """Creates the link. Without it a monitor runs too, but is not listed."""
-    leave(folder)
-    with contextlib.suppress(OSError, Refused):
-        os.symlink(path, _entry_of(folder))
-
-
-def leave(folder: int) -> None:
-    """Removes the link."""
-    with contextlib.suppress(OSError, Refused):
-        os.unlink(_entry_of(folder))
-
-
-def known_folders() -> Iterator[tuple[str, str]]:
-    """The links, and their folders."""
-    with contextlib.suppress(OSError, Refused):
-        registry = _private_registry()
-        for name in sorted(os.listdir(registry)):
-            yield f"{registry}/{name}", os.readlink(f"{registry}/{name}")
-
-
-def _entry_of(folder: int) -> str:
-    found = os.fstat(folder)
-    return f"{_private_registry()}/{found.st_dev}-{found.st_ino}"
-
-
-def _private_registry() -> str:
-    """The registry, which is made if it is missing. Raises `Refused`, OSError."""
-    path = registry()
-    with contextlib.suppress(OSError):
-        os.mkdir(path, 0o700)
-    require_private(path, os.lstat(path))
-    return path
-
-
-def registry() -> str:
-    """The folder of this user's links; it is empty when the host has started."""
-    uid = os.geteuid()
-    return f"/run/{REGISTRY}" if uid == 0 else f"/dev/shm/{REGISTRY}-{uid}"  # noqa: S108  # checked

@@ -20,7 +20,6 @@ from generated_vmm.process.keeper.record import (
     UNRECORDED,
     Record,
     Socket,
-    leave,
     read_record,
     write_record,
 )
@@ -105,7 +104,6 @@ def _remove_folder(place: tuple[Record, int]) -> None:
         os.fchmod(folder, UNRECORDED)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(RECORD, dir_fd=folder)
-    leave(folder)
     with contextlib.suppress(FileNotFoundError):
         if is_to_go and kernel.identity(record.path) == kernel.identity(folder):
             os.rmdir(record.path)

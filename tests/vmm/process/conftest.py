@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from generated_vmm.process import AsyncMonitor, JailedMonitor, Monitor
+from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper.kernel import is_ready
 from tests.vmm.halves import Do as Do
 
@@ -217,6 +218,11 @@ def keeper_of(pid: int) -> int:
 def state_of(pid: int) -> str:
     """One letter, such as T for a stopped process and S for one that waits (proc_pid_stat(5))."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def status_of(folder: Path, *, clean: bool = False) -> str:
+    """What `python -m generated_vmm.process` says of a folder."""
+    return (look(str(folder), clean=clean) or [""])[0]
 
 
 def _command(pid: int) -> bytes:

@@ -18,7 +18,6 @@ from unittest.mock import Mock
 import pytest
 
 from generated_vmm.process import Monitor, MonitorStartError, nursery
-from generated_vmm.process.__main__ import look
 from generated_vmm.process.keeper.kernel import is_ready
 from generated_vmm.process.nursery import NURSERY, PROGRAM
 from tests.vmm.process.conftest import (
@@ -33,6 +32,7 @@ from tests.vmm.process.conftest import (
     keeper_of,
     nursery_of,
     state_of,
+    status_of,
     wait_until,
     wait_until_empty,
 )
@@ -139,7 +139,7 @@ def test_clean_ends_what_kept_the_input_of_a_monitor_without_keeper_and_nursery(
     assert child.wait(PATIENCE)
     assert monitor.wait(PATIENCE) is None
     assert not fork.wait(0)
-    assert str(look(str(folder / "vm"), clean=True)).startswith("removed")
+    assert status_of(folder / "vm", clean=True) == "removed"
     assert fork.wait(0) is (step == "pass")
     assert not (folder / "vm").exists()
     if step != "pass":
@@ -280,7 +280,7 @@ def test_a_fork_in_the_middle_of_a_start_hides_no_end(
     caller = call(FORKS_IN_A_START + "tell(status=monitor.stop())\n")
     caller.told()
     caller.go_on()
-    assert caller.told() == {"status": -signal.SIGTERM}
+    assert caller.told() == {"status": -signal.SIGKILL}
 
 
 def test_a_fork_has_monitors_and_a_nursery_of_its_own(call: Call, watch: Watch) -> None:
@@ -308,4 +308,4 @@ def test_a_monitor_outlives_the_thread_that_started_it(binary: list[str]) -> Non
     thread.join()
     with started[0].client as client:
         assert client.get_instance_info().state == "Not started"
-    assert monitor.stop() == -signal.SIGTERM
+    assert monitor.stop() == -signal.SIGKILL

@@ -170,7 +170,7 @@ def test_kill_does_not_wait_for_the_grace_of_another_thread(
 async def test_two_tasks_may_end_a_monitor(in_tasks: AsyncMonitor) -> None:
     await in_tasks.start()
     ended = [await task for task in map(asyncio.ensure_future, (in_tasks.stop(), in_tasks.kill()))]
-    assert ended[0] == ended[1] in (-signal.SIGTERM, -signal.SIGKILL)
+    assert ended[0] == ended[1] == -signal.SIGKILL
 
 
 async def test_a_block_that_is_cancelled_ends_its_monitor(in_tasks: AsyncMonitor) -> None:
@@ -184,7 +184,7 @@ async def test_a_block_that_is_cancelled_ends_its_monitor(in_tasks: AsyncMonitor
     task = asyncio.create_task(run())
     await entered.wait()
     await cancel(task)
-    assert in_tasks.returncode == -signal.SIGTERM
+    assert in_tasks.returncode == -signal.SIGKILL
 
 
 def test_a_descriptor_has_an_owner_when_a_handler_raises_after_its_system_call(

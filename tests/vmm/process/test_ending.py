@@ -52,13 +52,13 @@ def test_a_guest_that_cannot_hear_is_not_waited_for(
     monitor = start(grace=1000.0)
     do(monitor.client.boot(**guest))
     do(monitor.client.pause())
-    assert do(monitor.stop()) == -signal.SIGTERM
+    assert do(monitor.stop()) == -signal.SIGKILL
 
 
 def test_without_grace_a_guest_is_not_asked(start: Make, do: Do, guest: dict[str, Any]) -> None:
     monitor = start(grace=0)
     do(monitor.client.boot(**guest))
-    assert do(monitor.stop()) == -signal.SIGTERM
+    assert do(monitor.stop()) == -signal.SIGKILL
 
 
 def test_a_monitor_that_hangs_is_killed(start: Make, do: Do) -> None:
@@ -71,8 +71,8 @@ def test_a_monitor_that_hangs_is_killed(start: Make, do: Do) -> None:
 def test_ending_twice_is_harmless(start: Make, do: Do) -> None:
     monitor = start()
     folder = monitor.directory
-    assert do(monitor.stop()) == -signal.SIGTERM
-    assert do(monitor.stop()) == do(monitor.kill()) == monitor.returncode == -signal.SIGTERM
+    assert do(monitor.stop()) == -signal.SIGKILL
+    assert do(monitor.stop()) == do(monitor.kill()) == monitor.returncode == -signal.SIGKILL
     assert not monitor.running
     assert not folder.exists()
 

@@ -22,7 +22,6 @@ import pytest
 
 from generated_vmm.process import Monitor, MonitorError
 from generated_vmm.process.__main__ import look
-from generated_vmm.process.keeper.record import known_folders
 from tests.vmm.process.conftest import PATIENCE
 from tests.vmm.process.events import (
     ALL_KILLED,
@@ -172,12 +171,7 @@ def wait_for_monitors(folder: Path) -> None:
 def clean(folder: Path) -> None:
     """What a person does whose keeper was killed together with its nursery, or after it."""
     for place in (folder / "vm", *folder.glob("jails/*/*")):
-        look(str(place), clean=True)  # it may not be known yet: then the next start removes it
-    for entry, path in known_folders():
-        if path.startswith(f"{folder}/"):
-            look(path, clean=True)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(entry)
+        look(str(place), clean=True)
 
 
 def remove_links(folder: Path) -> None:
@@ -198,10 +192,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def seen(folder: Path) -> list[str]:
-    """Processes, files, sockets, control groups and registry entries.
-
-    The folders above jails stay.
-    """
+    """Processes, files, sockets and control groups. The folders above jails stay."""
     above_jails = {folder / "jails", *folder.glob("jails/*")}
     sockets = Path("/proc/net/unix").read_text().splitlines()
     return [
@@ -209,5 +200,4 @@ def seen(folder: Path) -> list[str]:
         *map(str, {*folder.iterdir(), *folder.glob("jails/*/*")} - above_jails),
         *(line for line in sockets if f"{folder}/" in line),
         *control_groups(folder),
-        *(entry for entry, path in known_folders() if path.startswith(str(folder))),
     ]

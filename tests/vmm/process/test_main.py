@@ -11,9 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 from generated_vmm.process import Monitor, MonitorStartError
+from generated_vmm.process import __main__ as program
 from generated_vmm.process.__main__ import main
-from generated_vmm.process.keeper import record
-from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
@@ -35,10 +34,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not run: it needs roo
 
 
 @pytest.fixture(autouse=True)
-def _registry(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry of the test's own. What other processes start is in the user's."""
-    (folder / "registry").mkdir(mode=0o700)
-    monkeypatch.setattr(record, "registry", lambda: f"{folder}/registry")
+def _host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other processes start is elsewhere."""
+    monkeypatch.setattr(program, "USUAL_FOLDERS", (f"{folder}/usual-*",))
     monkeypatch.setattr(taps, "leftovers", lambda: iter(TAPS))
     TAPS.clear()
 
@@ -100,15 +98,6 @@ def test_a_folder_that_is_no_monitors_is_told(
         assert capsys.readouterr().err == told
 
 
-def test_monitors_are_in_a_registry(
-    binary: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    with Monitor(binary, directory=folder / "vm", timeout=PATIENCE):
-        assert str(folder / "vm") in dict(record.known_folders()).values()
-    assert str(folder / "vm") not in dict(record.known_folders()).values()
-
-
 def killed_together(call: Call, watch: Watch) -> Watched:
     """A monitor whose caller, nursery and keeper were killed, as by the lack of memory."""
     caller = call(STARTS_ONE.format(False) + WAITS)
@@ -156,9 +145,9 @@ def test_a_monitor_that_runs_without_a_keeper_is_never_taken_for_dead(
     for pid in (*children_of(NURSERY.pid or 0), NURSERY.pid):
         os.kill(pid or 0, signal.SIGKILL)
     os.mkfifo(path / "console.in")
-    program = [sys.executable, "-c", HOLDS_A_LOCK, str(path / "console.in")]
+    holder = [sys.executable, "-c", HOLDS_A_LOCK, str(path / "console.in")]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(program, **pipes) as monitor:
+    with subprocess.Popen(holder, **pipes) as monitor:
         assert monitor.stdout is not None
         monitor.stdout.readline()
         if not is_hidden:
@@ -199,30 +188,18 @@ def test_a_monitor_in_a_container_is_left_by_its_neighbours(
 def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
     folder: Path, capsys: pytest.CaptureFixture[str], files: list[str]
 ) -> None:
-    (folder / "vm").mkdir(UNRECORDED)
+    """It is in one of the usual folders, of which others may be no monitor's."""
+    path = folder / "usual-1"
+    path.mkdir(UNRECORDED)
+    (folder / "usual-2").mkdir()
+    (folder / "usual-3").touch()
     for name in files:
-        (folder / "vm" / name).write_text("{")
-    record.enter(os.open(folder / "vm", os.O_PATH), str(folder / "vm"))
-    assert main(["clean"]) == 0
-    assert lines(capsys) == [["removed", "-", "-", "-", str(folder / "vm")]]
-    assert [each.name for each in folder.rglob("*")] == ["registry"]
-
-
-def test_the_registry_leads_to_a_leftover_and_forgets_what_is_gone(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "registry" / "1-1").symlink_to(folder / "gone")
-    assert main(["clean"]) == 0
-    assert lines(capsys) == []
-    assert list((folder / "registry").iterdir()) == []
-
-
-def test_a_registry_that_others_can_change_is_not_used(folder: Path) -> None:
-    (folder / "registry").chmod(0o777)
-    with Descriptor(os.open, folder, os.O_RDONLY) as held:
-        record.enter(held.number, str(folder))
-    assert not list((folder / "registry").iterdir())
-    assert not list(record.known_folders())
+        (path / name).write_text("{")
+    assert main(["list"]) == main(["clean"]) == 0
+    columns = ["-", "-", "-", str(path)]
+    titles = ["STATUS", "PID", "OWNER", "ID", "FOLDER"]
+    assert lines(capsys) == [["leftover", *columns], titles, ["removed", *columns]]
+    assert not path.exists()
 
 
 def test_a_folder_that_others_can_change_is_not_touched(

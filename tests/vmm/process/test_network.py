@@ -30,7 +30,7 @@ network = pytest.importorskip("generated_vmm.process.network", reason="not run: 
 from pyroute2 import IPRoute  # noqa: E402  # after the check
 from pyroute2.nftables.main import NFTables  # noqa: E402
 
-from generated_vmm.process.__main__ import Found, look_at_taps  # noqa: E402
+from generated_vmm.process.__main__ import look_at_taps  # noqa: E402
 from generated_vmm.process.keeper import taps  # noqa: E402
 from generated_vmm.process.keeper.kernel import join  # noqa: E402
 from generated_vmm.process.keeper.taps import TUNSETIFF  # noqa: E402
@@ -388,8 +388,7 @@ def test_the_tap_of_a_dead_owner_is_cleaned(host: NetworkNamespace) -> None:
         route.link("add", ifname="tap0", kind="tuntap", mode="tap")
         index = taps.find(route, "tap0")["index"]
         route.link("set", index=index, ifalias=f"{taps.PREFIX}dead")
-        found = list(look_at_taps(clean=True))
-        assert [(each.id, each.status) for each in found] == [("tap0", "removed")]
+        assert list(look_at_taps(clean=True)) == ["tap0"]
         assert "tap1" in links()
         assert "tap0" not in links()
 
