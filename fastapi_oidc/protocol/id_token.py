@@ -305,6 +305,10 @@ def require_no_nonce(claims: Claims) -> None:
         raise ProtocolViolation(Code.LOGOUT_TOKEN_NONCE, "a logout token must not have a nonce")
 
 
+MAX_SID_LENGTH: Final = 255
+"""Anybody may send a `sid`, and the keys of sessions are cached by it."""
+
+
 def front_channel_session(parameters: Parameters, issuer: rules.TrustedIssuer) -> tuple[str, str]:
     """The `iss` and `sid` whose sessions are to end; both are required (2).
 
@@ -314,6 +318,8 @@ def front_channel_session(parameters: Parameters, issuer: rules.TrustedIssuer) -
     if not issuer.has(iss):
         explanation = f"iss is {shown(iss)}, the configured issuer {shown(issuer.url)}"
         raise ProtocolViolation(Code.LOGOUT_REQUEST_ISSUER, explanation)
+    if len(sid) > MAX_SID_LENGTH:
+        raise ProtocolViolation(Code.LOGOUT_REQUEST_MALFORMED, "sid is too long")
     return iss, sid
 
 

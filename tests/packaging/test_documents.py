@@ -24,7 +24,7 @@ from fastapi_oidc import Code, EventName, OIDCSettings
 from fastapi_oidc.codes import ANSWERS, DOCUMENTATION
 from fastapi_oidc.protocol.authorization import MAX_PARAMETER_LENGTH
 from fastapi_oidc.protocol.claims import MAX_SUBJECT_LENGTH
-from fastapi_oidc.protocol.encoding import MAX_TOKEN_LENGTH
+from fastapi_oidc.protocol.encoding import MAX_HEADER_LENGTH, MAX_TOKEN_LENGTH
 from fastapi_oidc.protocol.jose.keys import MAX_KEYS, MIN_RSA_BITS
 from fastapi_oidc.protocol.urls import MAX_URL_LENGTH
 from fastapi_oidc.provider.document import UNKNOWN_KEY_INTERVAL
@@ -183,7 +183,7 @@ PROMISES: Final = [
     ("mcp", f"A body over {MAX_CALL_BYTES >> 20} MiB"),
     ("console", f"The last {2 * PART_BYTES >> 20} MiB of the guest's output"),
     ("errors", "a response of the provider | 1 MB, 200 levels"),
-    ("errors", f"a token | {MAX_TOKEN_LENGTH:,} characters"),
+    ("errors", f"a token | {MAX_TOKEN_LENGTH:,} characters, its header {MAX_HEADER_LENGTH}"),
     ("errors", f"a key set | {MAX_KEYS} keys; RSA keys of {MIN_RSA_BITS} bits or more"),
     (
         "errors",

@@ -138,7 +138,10 @@ async def framed(world: World, **parameters: Any) -> httpx.Response:
     [
         (lambda query: query.pop("iss"), "logout_request.malformed"),
         (lambda query: query.pop("sid"), "logout_request.malformed"),
-        (lambda query: query.update(sid=""), "logout_request.malformed"),
+        *(
+            (lambda query, sid=sid: query.update(sid=sid), "logout_request.malformed")
+            for sid in ("", "s" * 256)
+        ),
         (lambda query: query.update(sid=[query["sid"], "other"]), "logout_request.malformed"),
         (lambda query: query.update(iss=[ISSUER, ISSUER]), "logout_request.malformed"),
         (lambda query: query.update(iss="https://other.test"), "logout_request.issuer"),
