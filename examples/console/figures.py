@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ import psutil
 from examples.console.chart import BYTES, BYTES_A_SECOND, MEBIBYTES, PERCENT, Chart, Kind, charts
 from examples.console.history import History
 from generated_vmm import BalloonStats
-from generated_vmm.process import Metrics, Rates, Usage
+from generated_vmm.process import Metrics, Usage
 
 PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})
 MEMORY: Final = Kind(
@@ -25,6 +25,11 @@ NETWORK: Final = Kind("Network", BYTES_A_SECOND, {"received": "Received", "sent"
 KINDS: Final = (PROCESSOR, MEMORY, DISK, NETWORK)
 
 _BYTES_PER_MIB: Final = 1 << 20
+_COUNTERS: Final = {
+    "block": {"read": "read_bytes", "written": "write_bytes"},
+    "net": {"received": "rx_bytes_count", "sent": "tx_bytes_count"},
+}
+"""What is counted of each device, by the kind in the name of its group."""
 
 
 def of_balloon(stats: BalloonStats) -> Mapping[str, float]:
@@ -51,20 +56,15 @@ def of_metrics(lines: Iterable[Metrics]) -> Mapping[str, float]:
     Kinds of devices that a machine lacks are omitted, and lines without the time that they counted
     are ignored.
     """
-    known = [rates for line in lines if (rates := line.rates)]
-    seconds = sum(rates.seconds for rates in known)
+    known = [line for line in lines if line.seconds]
+    seconds = sum(line.seconds or 0.0 for line in known)
     passed: defaultdict[str, float] = defaultdict(float)
-    for rates in known:
-        for figure, rate in _through(rates):
-            passed[figure] += rate * rates.seconds
+    for line in known:
+        for device, counters in line.groups.items():
+            kind, _, name = device.partition("_")
+            for figure, counter in _COUNTERS.get(kind if name else "", {}).items():
+                passed[figure] += counters.get(counter, 0)
     return {figure: amount / seconds for figure, amount in passed.items()}
-
-
-def _through(rates: Rates) -> Iterator[tuple[str, float]]:
-    for drive in rates.drives.values():
-        yield from (("read", drive.read_bytes), ("written", drive.write_bytes))
-    for interface in rates.network_interfaces.values():
-        yield from (("received", interface.rx_bytes), ("sent", interface.tx_bytes))
 
 
 HOST_PROCESSOR: Final = Kind("Processor", PERCENT, {"processor": "Used"})

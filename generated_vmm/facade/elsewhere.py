@@ -56,7 +56,7 @@ SERIAL: Final = {
     "[]": "monitor.serial.follow(), or read().data",
 }
 COMPLETED: Final = {"exit_code status": "its returncode", "output []": "its stdout and stderr"}
-ITEMS: Final = {"[]": "its last, or list(...)", "rates rate count groups": "its last.{}"}
+ITEMS: Final = {"[]": "its last, or list(...)", "groups seconds": "its last.{}"}
 MACHINE: Final = {
     "boot run reboot restart": "machine.start(), after machine.stop() if it runs",
     "shutdown kill terminate": "machine.stop(grace=...)",

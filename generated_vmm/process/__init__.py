@@ -9,17 +9,12 @@
 
 from generated_vmm.process._async.jailed import AsyncJailedMonitor
 from generated_vmm.process._async.monitor import AsyncMonitor
-from generated_vmm.process._async.streams import (
-    AsyncRingBuffer,
-    AsyncSerial,
-    async_log,
-    async_metrics,
-)
+from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
 from generated_vmm.process._sync.jailed import JailedMonitor
 from generated_vmm.process._sync.monitor import Monitor
-from generated_vmm.process._sync.streams import RingBuffer, Serial, log, metrics
+from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import DriveRates, LogLine, Metrics, NetworkRates, Rates
+from generated_vmm.process.lines import LogLine, Metrics
 from generated_vmm.process.outlets import Piece
 from generated_vmm.process.place import Usage
 from generated_vmm.process.settings import JailedOptions, MonitorOptions
@@ -29,7 +24,6 @@ __all__ = [
     "AsyncMonitor",
     "AsyncRingBuffer",
     "AsyncSerial",
-    "DriveRates",
     "JailedMonitor",
     "JailedOptions",
     "LogLine",
@@ -39,14 +33,8 @@ __all__ = [
     "MonitorExited",
     "MonitorOptions",
     "MonitorStartError",
-    "NetworkRates",
     "Piece",
-    "Rates",
     "RingBuffer",
     "Serial",
     "Usage",
-    "async_log",
-    "async_metrics",
-    "log",
-    "metrics",
 ]

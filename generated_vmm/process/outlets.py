@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from _thread import start_new_thread
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -13,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from generated_vmm.facade.elsewhere import ITEMS, PIECE
-from generated_vmm.misuse import Raw, Told, warn_caller
+from generated_vmm.misuse import Raw, Told
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
-from generated_vmm.process.lines import READ_BYTES, Lines, LogLine, Metrics
+from generated_vmm.process.lines import LogLine, Metrics
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 LAST_WORDS = 20
+LONGEST_LINE, READ_BYTES = 1_048_576, 65_536
 LARGEST_FIFO = 1_048_576  # bytes (pipe(7))
 
 
@@ -46,51 +45,6 @@ class Broadcast:
             self._listeners.discard(listener)
 
 
-class Work(Generic[Result]):
-    """A call that a thread of its own carries out.
-
-    A future of the standard library has a lock, which stays held for ever if the handler of a
-    signal raises in the moment in which the lock is taken.
-    """
-
-    def __init__(self, call: Callable[[], Result]) -> None:
-        self._call, self.changing = call, Broadcast()
-        self._taken: dict[str, str] = {}
-        self._outcomes: list[tuple[Any, BaseException | None]] = []
-
-    def start(self) -> None:
-        """Raises RuntimeError if no thread can be started."""
-        start_new_thread(self._carry_out, ())
-
-    def withdraw(self) -> None:
-        """Lets nobody carry it out, unless that has begun."""
-        self._taken.setdefault("by", "nobody")
-
-    def is_over(self) -> bool:
-        """Whether it has ended, or was withdrawn."""
-        return bool(self._outcomes) or self._taken.get("by") == "nobody"
-
-    def result(self) -> Result:
-        """What the call has returned, once; raises its error, which refers to nothing of it."""
-        value: Result
-        value, error = self._outcomes.pop()
-        try:
-            if error is not None:
-                raise error
-        finally:
-            del error  # whose frames are those of this call
-        return value
-
-    def _carry_out(self) -> None:
-        if self._taken.setdefault("by", "the thread") == "the thread":
-            try:
-                self._outcomes.append((self._call(), None))
-            except BaseException as error:
-                self._outcomes.append((None, error))
-            self.changing.notify()
-        del self
-
-
 class BroadcastLog(Broadcast, ABC, Generic[Item]):
     """Items at positions that grow until the end."""
 
@@ -100,8 +54,6 @@ class BroadcastLog(Broadcast, ABC, Generic[Item]):
         """The length since the start, dropped data included."""
         self.ended = False
         """Whether nothing more will come."""
-        self.instead = ""
-        """The file to which it goes in place of this, and what reads it."""
         self.parent: int | None = None
         """In a forked process: the process whose monitor it is."""
 
@@ -130,14 +82,16 @@ class LastItems(BroadcastLog[Item], Told):
 
     _elsewhere = ITEMS
 
-    def __init__(self, lines: Lines[Item], most: int, most_bytes: float = math.inf) -> None:
+    def __init__(
+        self, parse: Callable[[str], Item | None], most: int, most_bytes: float = math.inf
+    ) -> None:
+        """`parse` gets a line without its end, and returns None for one that is to be dropped."""
         super().__init__()
-        self._lines = lines
+        self._parse, self._begun = parse, b""
         self._items: deque[tuple[int, int, Item]] = deque()  # each with its position and its size
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
 
     def __iter__(self) -> Iterator[Item]:
-        self._tell_instead()
         return iter(self.piece(0)[0])
 
     def __len__(self) -> int:
@@ -146,17 +100,16 @@ class LastItems(BroadcastLog[Item], Told):
     @property
     def last(self) -> Item | None:
         """The last item."""
-        self._tell_instead()
         return self._items[-1][2] if self._items else None
 
-    def _tell_instead(self) -> None:
-        if self.instead:
-            warn_caller(f"nothing comes here: {self.instead}")
-
     def feed(self, received: bytes) -> None:
-        """Adds what the lines contain, and drops the oldest."""
-        for item, size in self._lines.feed(received):
-            self._put(item, size)
+        """Adds what the lines contain, and drops the oldest. The end of a very long one is lost."""
+        *whole, begun = (self._begun + received).split(b"\n")
+        self._begun = begun[:LONGEST_LINE]
+        for line in whole:
+            item = self._parse(line.decode("utf-8", "replace"))
+            if item is not None:
+                self._put(item, len(line))
 
     def _put(self, item: Item, size: int) -> None:
         self._items.append((self.position, size, item))
@@ -192,8 +145,6 @@ class Console(BroadcastLog[Piece]):
 
     input: Descriptor | None = None
     """The fifo that leads to the guest, while the monitor runs."""
-    is_due = True
-    """Whether anything will come: the start of the monitor was begun."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

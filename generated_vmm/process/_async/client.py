@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from generated_vmm._generated import operations
-from generated_vmm.errors import VmmConnectionError, VmmError
+from generated_vmm.errors import VmmConnectionError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.facade.values import Advice
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
-from generated_vmm.process._async.waiting import comes_true, in_time
+from generated_vmm.process._async.waiting import comes_true, in_own_thread
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
@@ -84,8 +84,10 @@ class AsyncMonitorChannel(AsyncUnixChannel):
     async def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
         if disks:
-            look = partial(mistakes.mistake_of_disks, disks, self._owner)
-            mistakes.tell(operation, await in_time(look, LONGEST_LOOK) or "")
+            look, mistake = partial(mistakes.mistake_of_disks, disks, self._owner), ""
+            with contextlib.suppress(Exception):  # in time, and if a thread can be started
+                mistake = await in_own_thread(look, LONGEST_LOOK)
+            mistakes.tell(operation, mistake)
 
     async def _loaded(self) -> list[dict[str, Any]]:
         """The disks of the snapshot that was loaded, if the monitor shows them in time."""
@@ -124,11 +126,3 @@ class AsyncMonitorClient(AsyncVmmClient):
         held = self._owner.opened_vsock(path := await self._vsock_path())
         opened = f"/proc/self/fd/{held.number}"
         return await async_connect_vsock(opened, port, timeout, name=path)
-
-
-async def state_of(owner: Owner) -> str | None:
-    """The state of the guest, if its monitor responds at once."""
-    with contextlib.suppress(VmmError):
-        async with AsyncMonitorClient(owner).with_options(timeout=LONGEST_END) as client:
-            return (await client.get_instance_info()).state
-    return None

@@ -6,7 +6,6 @@ import contextlib
 import socket
 import time
 import warnings
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +18,9 @@ from generated_vmm.facade.elsewhere import MONITOR
 from generated_vmm.misuse import Told, require_kind, tell_unit
 from generated_vmm.process._async.client import AsyncMonitorClient, note_socket
 from generated_vmm.process._async.streams import AsyncRingBuffer, AsyncSerial
-from generated_vmm.process._async.waiting import until, wait_for
-from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import log_lines, metrics_lines
+from generated_vmm.process._async.waiting import comes_true, until
+from generated_vmm.process.errors import MonitorError, MonitorExited
+from generated_vmm.process.lines import MetricsReader, parse_log_line
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, NOT_STARTED, Ending, Owner, Phase
 from generated_vmm.process.place import Place, Usage, usage_of
@@ -65,16 +64,9 @@ class AsyncMonitor(Context, Told):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = AsyncSerial(place.settings.get("serial_bytes", 262_144))
-        self.serial.is_due = False
-        self.log = AsyncRingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
-        self.metrics = AsyncRingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
-        for outlet, name in (self.log, "log"), (self.metrics, "metrics"):
-            if path := place.settings.get(f"{name}_path"):
-                outlet.instead = (
-                    f"{name}_path={str(path)!r} has the lines, which {name}(path) reads"
-                )
+        self.log = AsyncRingBuffer(parse_log_line, LOG_LINES, LOG_BYTES)
+        self.metrics = AsyncRingBuffer(MetricsReader().read, METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
-        self.serial.owner = weakref.ref(self._owner)
 
     @classmethod
     async def attach(cls, directory: HostPath) -> Self:
@@ -86,7 +78,6 @@ class AsyncMonitor(Context, Told):
         """
         monitor = cls.__new__(cls)
         monitor._set_up(cls._place_kind.found_in(directory))
-        monitor.serial.is_due = True
         try:
             monitor._owner.attach()
             await monitor._reached(Phase.READY)
@@ -103,7 +94,6 @@ class AsyncMonitor(Context, Told):
         behind. A monitor is started once.
         """
         self._owner.require_unstarted()
-        self.serial.is_due = True
         try:
             self._place.require_user()
             self._owner.take()
@@ -123,16 +113,12 @@ class AsyncMonitor(Context, Told):
     async def _responding(self, seconds: float) -> Self:
         """Waits for a response: the monitor listens before it has read its configuration."""
         deadline = deadline_after(seconds)
+        await self._reached(Phase.READY, seconds)
         try:
-            await self._reached(Phase.READY, seconds)
             async with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
                 await client.get_instance_info()
-        except MonitorStartError:
-            raise
-        except (TimeoutError, VmmError) as error:
-            is_late = isinstance(error, TimeoutError)
-            what = f"did not respond within {seconds} s" if is_late else f"cannot be asked: {error}"
-            raise self._owner.not_started(what) from error
+        except VmmError as error:
+            raise self._owner.not_started(f"did not respond: {error}") from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
             await note_socket(self._owner, deadline)
@@ -145,13 +131,9 @@ class AsyncMonitor(Context, Told):
 
     async def _reached(self, phase: Phase, seconds: float | None = None) -> None:
         """Waits for a report of the keeper; `MonitorStartError` if none comes for long."""
-        try:
-            await wait_for(self._owner, self._owner.has(phase), seconds or LONGEST_ENDING)
-        except TimeoutError:
-            if seconds is not None:
-                raise
-            what = f"the monitor's keeper does not report within {LONGEST_ENDING} s"
-            raise MonitorStartError(what) from None
+        seconds = seconds or LONGEST_ENDING
+        if not await comes_true(self._owner, self._owner.has(phase), seconds):
+            raise self._owner.not_started(f"did not respond within {seconds} s")
         self._owner.require_unfinished()
 
     async def wait(self, timeout: float | None = None) -> int | None:
@@ -160,10 +142,8 @@ class AsyncMonitor(Context, Told):
         Raises `VmmTimeoutError` if it has not ended within `timeout` seconds.
         """
         _ = self.pid
-        try:
-            await wait_for(self._owner, self._owner.is_over, timeout)
-        except TimeoutError:
-            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s") from None
+        if not await comes_true(self._owner, self._owner.is_over, timeout):
+            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s")
         return self.returncode
 
     async def stop(self, grace: float | None = None) -> int | None:
@@ -200,11 +180,11 @@ class AsyncMonitor(Context, Told):
 
     async def _ask_guest(self, grace: float) -> None:
         """A running guest gets Ctrl+Alt+Del and time."""
-        with contextlib.suppress(VmmError, TimeoutError):
+        with contextlib.suppress(VmmError):
             async with self._asking(ASKING_SECONDS) as client:
                 if (await client.get_instance_info()).state == "Running":
                     await client.action("SendCtrlAltDel")
-                    await wait_for(self._owner, self._owner.is_over, grace)
+                    await comes_true(self._owner, self._owner.is_over, grace)
 
     async def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.
@@ -218,21 +198,18 @@ class AsyncMonitor(Context, Told):
         await self._finish(LONGEST_ENDING)
 
     async def _finish(self, seconds: float) -> None:
-        try:
-            await wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)
-        except TimeoutError:
+        if not await comes_true(self._owner, self._owner.has(Phase.FINISHED), seconds):
             what = f"process {self.pid} was killed and does not end"
             if self._owner.has_ended:
                 what = "the monitor ended, and is still being removed"
-            raise MonitorError(f"{what} after {seconds} s") from None
+            raise MonitorError(f"{what} after {seconds} s")
         if self._client is not None:
             await self._client.close()
 
     async def _give_up(self, word: str = "kill") -> None:
         """Kills or detaches the monitor, and ignores errors: the caller raises another one."""
         self._owner.say(word)
-        with contextlib.suppress(TimeoutError):
-            await until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
+        await until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 
     async def __aenter__(self) -> Self:
         try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
+from _thread import start_new_thread
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from generated_vmm.concurrency._async import Interruption, Wakeup
-from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.outlets import Broadcast, Work
+from generated_vmm.process.outlets import Broadcast
 from generated_vmm.transport.calls import deadline_after
+from generated_vmm.transport.connection import popped
 
 Result = TypeVar("Result")
 
@@ -28,79 +29,69 @@ async def comes_true(
     return True
 
 
-async def wait_for(
-    changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
-) -> None:
-    """Waits until a condition is true. Raises TimeoutError if it is not in time."""
-    if not await comes_true(changing, is_true, seconds):
-        raise TimeoutError
-
-
 async def until(
-    changing: Broadcast, is_true: Callable[[], bool], seconds: float | None = None
-) -> None:
-    """Waits as `wait_for`; the first interruption in the meantime is raised afterwards."""
+    changing: Broadcast, is_true: Callable[[], object], seconds: float | None = None
+) -> bool:
+    """Waits as `comes_true`; the first interruption in the meantime is raised afterwards."""
     deadline = deadline_after(seconds)
     try:
-        is_in_time = await comes_true(changing, is_true, seconds)
+        return await comes_true(changing, is_true, seconds)
     except Interruption:
         while not is_true() and time.monotonic() < deadline:
             # others may come, perhaps at every turn of the event loop
             with contextlib.suppress(Interruption):
                 await comes_true(changing, is_true, deadline - time.monotonic())
         raise
-    if not is_in_time:
-        raise TimeoutError
 
 
-async def in_time(call: Callable[[], Result], seconds: float) -> Result | None:
-    """The result of a call in another thread, if one comes in time; an interruption ends the wait.
+async def in_own_thread(call: Callable[[], Result], seconds: float | None = None) -> Result:
+    """The result of a call in another thread; an interruption is raised once it has ended.
 
-    The call may go on.
+    With `seconds`, the call may go on: raises TimeoutError if it has not ended in time. A future of
+    the standard library has a lock, which stays held for ever if the handler of a signal raises in
+    the moment in which the lock is taken.
     """
-    work = Work(call)
-    try:
-        work.start()
-    except RuntimeError:  # no thread can be started
-        return None
-    if await comes_true(work.changing, work.is_over, seconds):
-        with contextlib.suppress(Exception):
-            return work.result()
-    return None
+    changing, unbegun = Broadcast(), [True]
+    outcomes = list[tuple[Any, BaseException | None]]()
 
+    def carry_out() -> None:
+        if popped(unbegun):
+            try:
+                outcomes.append((call(), None))
+            except BaseException as error:
+                outcomes.append((None, error))
+            changing.notify()
 
-async def in_own_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call in another thread; an interruption is raised once it has ended."""
-    work = Work(call)
     try:
-        work.start()
+        start_new_thread(carry_out, ())
+        if not await comes_true(changing, lambda: outcomes, seconds):
+            raise TimeoutError
     except BaseException:
-        work.withdraw()
-        await until(work.changing, work.is_over)
+        if seconds is None and not popped(unbegun):
+            await until(changing, lambda: outcomes)
         raise
-    await until(work.changing, work.is_over)
-    return work.result()
+    result: Result
+    result, error = outcomes.pop()
+    try:
+        if error is not None:
+            raise error
+        return result
+    finally:
+        del error  # whose frames are those of this call
 
 
 class AsyncBlock(ABC):
-    """A resource that a thread creates at the start of a block and removes at its end."""
-
-    @property
-    @abstractmethod
-    def _is_there(self) -> bool:
-        """Whether it was created and not removed."""
+    """What a thread makes at the start of a block and removes at its end."""
 
     @abstractmethod
     def _make(self) -> None:
-        """Creates it, or leaves nothing behind."""
+        """Makes it, or leaves nothing behind."""
 
     @abstractmethod
     def _remove(self) -> None:
-        """Removes it if it exists. Two calls at the same time are safe."""
+        """Removes it if it exists."""
 
     async def __aenter__(self) -> Self:
-        if self._is_there:
-            raise MonitorError("the network is in use already")
         try:
             await in_own_thread(self._make)
         except BaseException:
@@ -111,8 +102,6 @@ class AsyncBlock(ABC):
     async def __aexit__(self, *_: object) -> None:
         try:
             await in_own_thread(self._remove)
-        except MonitorError:
-            raise
         except BaseException:  # an interruption, perhaps before the thread began
             await in_own_thread(self._remove)
             raise

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from generated_vmm._generated import operations
-from generated_vmm.errors import VmmConnectionError, VmmError
+from generated_vmm.errors import VmmConnectionError
 from generated_vmm.facade import VmmClient
 from generated_vmm.facade.values import Advice
 from generated_vmm.operation import Operation
 from generated_vmm.process import mistakes
-from generated_vmm.process._sync.waiting import comes_true, in_time
+from generated_vmm.process._sync.waiting import comes_true, in_own_thread
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
@@ -85,8 +85,10 @@ class MonitorChannel(UnixChannel):
     def _look_at(self, operation: Operation[object], disks: list[dict[str, Any]]) -> None:
         """Tells what is wrong with the files of disks, if they respond in time."""
         if disks:
-            look = partial(mistakes.mistake_of_disks, disks, self._owner)
-            mistakes.tell(operation, in_time(look, LONGEST_LOOK) or "")
+            look, mistake = partial(mistakes.mistake_of_disks, disks, self._owner), ""
+            with contextlib.suppress(Exception):  # in time, and if a thread can be started
+                mistake = in_own_thread(look, LONGEST_LOOK)
+            mistakes.tell(operation, mistake)
 
     def _loaded(self) -> list[dict[str, Any]]:
         """The disks of the snapshot that was loaded, if the monitor shows them in time."""
@@ -125,11 +127,3 @@ class MonitorClient(VmmClient):
         held = self._owner.opened_vsock(path := self._vsock_path())
         opened = f"/proc/self/fd/{held.number}"
         return connect_vsock(opened, port, timeout, name=path)
-
-
-def state_of(owner: Owner) -> str | None:
-    """The state of the guest, if its monitor responds at once."""
-    with contextlib.suppress(VmmError):
-        with MonitorClient(owner).with_options(timeout=LONGEST_END) as client:
-            return (client.get_instance_info()).state
-    return None

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import time
 import warnings
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +19,9 @@ from generated_vmm.facade.elsewhere import MONITOR
 from generated_vmm.misuse import Told, require_kind, tell_unit
 from generated_vmm.process._sync.client import MonitorClient, note_socket
 from generated_vmm.process._sync.streams import RingBuffer, Serial
-from generated_vmm.process._sync.waiting import until, wait_for
-from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import log_lines, metrics_lines
+from generated_vmm.process._sync.waiting import comes_true, until
+from generated_vmm.process.errors import MonitorError, MonitorExited
+from generated_vmm.process.lines import MetricsReader, parse_log_line
 from generated_vmm.process.outlets import Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, NOT_STARTED, Ending, Owner, Phase
 from generated_vmm.process.place import Place, Usage, usage_of
@@ -66,16 +65,9 @@ class Monitor(Context, Told):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = Serial(place.settings.get("serial_bytes", 262_144))
-        self.serial.is_due = False
-        self.log = RingBuffer(log_lines(), LOG_LINES, LOG_BYTES)
-        self.metrics = RingBuffer(metrics_lines(), METRICS_LINES, METRICS_BYTES)
-        for outlet, name in (self.log, "log"), (self.metrics, "metrics"):
-            if path := place.settings.get(f"{name}_path"):
-                outlet.instead = (
-                    f"{name}_path={str(path)!r} has the lines, which {name}(path) reads"
-                )
+        self.log = RingBuffer(parse_log_line, LOG_LINES, LOG_BYTES)
+        self.metrics = RingBuffer(MetricsReader().read, METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
-        self.serial.owner = weakref.ref(self._owner)
 
     @classmethod
     def attach(cls, directory: HostPath) -> Self:
@@ -87,7 +79,6 @@ class Monitor(Context, Told):
         """
         monitor = cls.__new__(cls)
         monitor._set_up(cls._place_kind.found_in(directory))
-        monitor.serial.is_due = True
         try:
             monitor._owner.attach()
             monitor._reached(Phase.READY)
@@ -104,7 +95,6 @@ class Monitor(Context, Told):
         behind. A monitor is started once.
         """
         self._owner.require_unstarted()
-        self.serial.is_due = True
         try:
             self._place.require_user()
             self._owner.take()
@@ -124,16 +114,12 @@ class Monitor(Context, Told):
     def _responding(self, seconds: float) -> Self:
         """Waits for a response: the monitor listens before it has read its configuration."""
         deadline = deadline_after(seconds)
+        self._reached(Phase.READY, seconds)
         try:
-            self._reached(Phase.READY, seconds)
             with self._asking(max(SHORTEST_LIMIT, deadline - time.monotonic())) as client:
                 client.get_instance_info()
-        except MonitorStartError:
-            raise
-        except (TimeoutError, VmmError) as error:
-            is_late = isinstance(error, TimeoutError)
-            what = f"did not respond within {seconds} s" if is_late else f"cannot be asked: {error}"
-            raise self._owner.not_started(what) from error
+        except VmmError as error:
+            raise self._owner.not_started(f"did not respond: {error}") from error
         self._owner.say("up")
         if "config_file" in self._place.settings:
             note_socket(self._owner, deadline)
@@ -146,13 +132,9 @@ class Monitor(Context, Told):
 
     def _reached(self, phase: Phase, seconds: float | None = None) -> None:
         """Waits for a report of the keeper; `MonitorStartError` if none comes for long."""
-        try:
-            wait_for(self._owner, self._owner.has(phase), seconds or LONGEST_ENDING)
-        except TimeoutError:
-            if seconds is not None:
-                raise
-            what = f"the monitor's keeper does not report within {LONGEST_ENDING} s"
-            raise MonitorStartError(what) from None
+        seconds = seconds or LONGEST_ENDING
+        if not comes_true(self._owner, self._owner.has(phase), seconds):
+            raise self._owner.not_started(f"did not respond within {seconds} s")
         self._owner.require_unfinished()
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -161,10 +143,8 @@ class Monitor(Context, Told):
         Raises `VmmTimeoutError` if it has not ended within `timeout` seconds.
         """
         _ = self.pid
-        try:
-            wait_for(self._owner, self._owner.is_over, timeout)
-        except TimeoutError:
-            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s") from None
+        if not comes_true(self._owner, self._owner.is_over, timeout):
+            raise VmmTimeoutError(f"the monitor has not ended within {timeout} s")
         return self.returncode
 
     def stop(self, grace: float | None = None) -> int | None:
@@ -201,11 +181,11 @@ class Monitor(Context, Told):
 
     def _ask_guest(self, grace: float) -> None:
         """A running guest gets Ctrl+Alt+Del and time."""
-        with contextlib.suppress(VmmError, TimeoutError):
+        with contextlib.suppress(VmmError):
             with self._asking(ASKING_SECONDS) as client:
                 if (client.get_instance_info()).state == "Running":
                     client.action("SendCtrlAltDel")
-                    wait_for(self._owner, self._owner.is_over, grace)
+                    comes_true(self._owner, self._owner.is_over, grace)
 
     def detach(self) -> None:
         """Gives up ownership of a detached monitor, which continues; see `attach`.
@@ -219,21 +199,18 @@ class Monitor(Context, Told):
         self._finish(LONGEST_ENDING)
 
     def _finish(self, seconds: float) -> None:
-        try:
-            wait_for(self._owner, self._owner.has(Phase.FINISHED), seconds)
-        except TimeoutError:
+        if not comes_true(self._owner, self._owner.has(Phase.FINISHED), seconds):
             what = f"process {self.pid} was killed and does not end"
             if self._owner.has_ended:
                 what = "the monitor ended, and is still being removed"
-            raise MonitorError(f"{what} after {seconds} s") from None
+            raise MonitorError(f"{what} after {seconds} s")
         if self._client is not None:
             self._client.close()
 
     def _give_up(self, word: str = "kill") -> None:
         """Kills or detaches the monitor, and ignores errors: the caller raises another one."""
         self._owner.say(word)
-        with contextlib.suppress(TimeoutError):
-            until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
+        until(self._owner, self._owner.has(Phase.FINISHED), LONGEST_ENDING)
 
     def __enter__(self) -> Self:
         try:

@@ -3,44 +3,26 @@
 
 from __future__ import annotations
 
-import math
-import os
-import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
-from generated_vmm.concurrency._sync import readable, sleep
+from generated_vmm.concurrency._sync import sleep
 from generated_vmm.errors import VmmTimeoutError
 from generated_vmm.facade.elsewhere import SERIAL
 from generated_vmm.misuse import Told, require_bytes, warn_caller
-from generated_vmm.process._sync.client import state_of
-from generated_vmm.process._sync.waiting import wait_for
+from generated_vmm.process._sync.waiting import comes_true
 from generated_vmm.process.errors import MonitorError
-from generated_vmm.process.lines import (
-    LOOK_AGAIN,
-    READ_BYTES,
-    Lines,
-    LogLine,
-    Metrics,
-    log_lines,
-    metrics_lines,
-    opened,
-)
 from generated_vmm.process.outlets import BroadcastLog, Console, LastItems, Piece
-from generated_vmm.process.owner import NOT_STARTED, Owner
-from generated_vmm.process.settings import HostPath
 from generated_vmm.transport.calls import deadline_after
 
 Item = TypeVar("Item")
 PAUSE = 0.01  # seconds between attempts to write to a guest that does not read
 LONGEST_QUOTE = 40
-NOTHING = "; it wrote nothing: is console=ttyS0 in boot_args, and no serial_out_path set?"
-NO_LINE = "; the last write did not end with a line break"
-CAUSES = {
-    "Paused": ": it is paused, and monitor.client.resume() resumes it",
-    "Not started": ": the machine has not been started: monitor.client.action('InstanceStart')",
-}
+CAUSES = (
+    "is the machine started and not paused, is console=ttyS0 in boot_args and no serial_out_path "
+    "set, and did the last write end with a line break?"
+)
 
 
 class Followed(BroadcastLog[Item]):
@@ -52,7 +34,8 @@ class Followed(BroadcastLog[Item]):
         Raises `MonitorError` in a forked process.
         """
         self.require_own()
-        wait_for(self, lambda: self.ended or self.position > position, seconds)
+        if not comes_true(self, lambda: self.ended or self.position > position, seconds):
+            raise TimeoutError
         return self.position > position
 
     def follow(self, since: int | None = None) -> Iterator[Item]:
@@ -80,19 +63,15 @@ class Serial(Followed[Piece], Console, Told):
     """
 
     _elsewhere = SERIAL
-    owner: Callable[[], Owner | None] | None = None  # weak: the owner has this console
     _written_at = 0  # the position at the last write
-    _is_line = True  # whether that ended a line
 
     def read_until(self, expected: bytes, since: int | None = None, timeout: float = 10.0) -> Piece:
         """The stored bytes from a position on, or all, as soon as they contain `expected`.
 
         Emits a RuntimeWarning without `since` if all of it is older than the last `write`. Raises
         `VmmTimeoutError` if they do not within `timeout` seconds, and `MonitorError` if the
-        monitor ends before, or its start was not begun.
+        monitor ends before.
         """
-        if not self.is_due:
-            raise MonitorError(NOT_STARTED)
         require_bytes("expected", expected)
         deadline = deadline_after(timeout)
         while expected not in (piece := self.read(since or 0)).data:
@@ -105,18 +84,12 @@ class Serial(Followed[Piece], Console, Told):
                     raise MonitorError(what)
             except TimeoutError as error:
                 what = f"the guest did not write {expected!r} after {last!r} within {timeout} s"
-                raise VmmTimeoutError(what + self._cause()) from error
+                raise VmmTimeoutError(f"{what}: {CAUSES}") from error
         found = piece.start + piece.data.rindex(expected) + len(expected)
         if since is None and found <= self._written_at:
             what = f"{expected!r} is older than the last write"
             warn_caller(f"{what}: pass since=, the end of the piece that was read before it")
         return piece
-
-    def _cause(self) -> str:
-        """Why a guest may not write, for the end of a message."""
-        owner = self.owner and self.owner()
-        state = state_of(owner) if owner else None
-        return CAUSES.get(state or "", NO_LINE * (not self._is_line) if self.position else NOTHING)
 
     def write(self, data: bytes, timeout: float = 5.0) -> None:
         """Writes to the guest's console; the monitor's fifo buffers 64 KiB for a slow guest.
@@ -127,7 +100,6 @@ class Serial(Followed[Piece], Console, Told):
         self.require_own()
         require_bytes("data", data)
         deadline, size, self._written_at = deadline_after(timeout), len(data), self.position
-        self._is_line = data.endswith((b"\n", b"\r"))
         try:
             while (data := data[self.write_input(data) :]) and time.monotonic() < deadline:
                 sleep(PAUSE)
@@ -135,35 +107,3 @@ class Serial(Followed[Piece], Console, Told):
             raise MonitorError(f"the guest's console takes no input: {error}") from error
         if data:
             raise VmmTimeoutError(f"the guest did not take all of {size} bytes within {timeout} s")
-
-
-def log(path: HostPath, *, follow: bool = True) -> Iterator[LogLine]:
-    """The lines of a log: of a file, or of a fifo, which is emptied by reading it.
-
-    With `follow` it waits for lines that are written later; a fifo ends with its last writer.
-    """
-    return _items(path, log_lines(), follow)
-
-
-def metrics(path: HostPath, *, follow: bool = True) -> Iterator[Metrics]:
-    """The metrics in a file, or in a fifo, which is emptied by reading it.
-
-    With `follow` it waits for lines that are written later; a fifo ends with its last writer.
-    """
-    return _items(path, metrics_lines(), follow)
-
-
-def _items(path: HostPath, lines: Lines[Item], follow: bool) -> Iterator[Item]:
-    with opened(path) as file:
-        is_fifo = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
-        while True:
-            if follow and is_fifo:
-                readable(file.fileno(), math.inf)
-            while received := file.read(READ_BYTES):
-                for item, _ in lines.feed(received):
-                    yield item
-                sleep(0)  # other tasks run between the pieces of a long file
-            if not follow or (is_fifo and received is not None):  # None: its writers are there
-                return
-            if not is_fifo:
-                sleep(LOOK_AGAIN)

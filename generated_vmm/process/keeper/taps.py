@@ -88,9 +88,7 @@ def _make(tap: Mapping[str, Any]) -> None:
             route.addr("add", index=index, address=ip, prefixlen=int(length))
         route.link("set", index=index, state="up")
     if tap["nat"]:
-        if tap["inside"]:  # on the host, its owner decides
-            Path(FORWARDING).write_text("1")
-        elif Path(FORWARDING).read_text().strip() == "0":
+        if Path(FORWARDING).read_text().strip() == "0":
             raise Refused("the host does not forward: sysctl -w net.ipv4.ip_forward=1")
         _masquerade(mark, IPv4Interface(address), name)
     fcntl.ioctl(tun.number, TUNSETPERSIST, 1)

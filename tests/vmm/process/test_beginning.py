@@ -3,7 +3,6 @@
 import os
 import resource
 import signal
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -210,10 +209,6 @@ def test_before_the_start_there_is_nothing_to_ask(make: Make, do: Do) -> None:
     for ask in ("client", "pid", "directory"):
         with pytest.raises(MonitorError, match="start"):
             getattr(monitor, ask)
-    begun = time.monotonic()
-    with pytest.raises(MonitorError, match="the monitor has not been started"):
-        do(monitor.serial.read_until(b"login:", timeout=PATIENCE))
-    assert time.monotonic() - begun < PATIENCE / 2
     assert do(monitor.stop()) is None
 
 
@@ -271,7 +266,7 @@ def test_a_start_without_a_keeper_has_an_end(
         with monkeypatch.context() as patch:
             for half in ("_sync", "_async"):
                 patch.setattr(f"generated_vmm.process.{half}.monitor.LONGEST_ENDING", 0.05)
-            with pytest.raises(MonitorStartError, match=r"keeper does not report within 0\.05 s"):
+            with pytest.raises(MonitorStartError, match=r"monitor did not respond within 0\.05 s"):
                 do(make(directory=folder / "vm").start())
     finally:
         for keeper in children_of(NURSERY.pid or 0):

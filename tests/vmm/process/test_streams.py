@@ -21,11 +21,12 @@ from generated_vmm.process import (
     Serial,
 )
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.lines import LONGEST_LINE, Lines, LogLine, MetricsReader, parse_log_line
+from generated_vmm.process.lines import LogLine, MetricsReader, parse_log_line
+from generated_vmm.process.outlets import LONGEST_LINE
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
-    made = RingBuffer(Lines(int), kept)
+    made = RingBuffer(int, kept)
     made.feed(lines(*items))
     return made
 
@@ -71,7 +72,7 @@ def test_a_follower_may_begin_with_what_is_kept() -> None:
 
 
 async def test_a_task_follows_what_another_thread_adds() -> None:
-    numbers = AsyncRingBuffer(Lines(int), 3)
+    numbers = AsyncRingBuffer(int, 3)
     seen: list[int] = []
 
     async def follow() -> None:
@@ -87,7 +88,7 @@ async def test_a_task_follows_what_another_thread_adds() -> None:
 
 
 async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
-    numbers = AsyncRingBuffer(Lines(int), 3)
+    numbers = AsyncRingBuffer(int, 3)
     task = asyncio.ensure_future(anext(numbers.follow()))
     await asyncio.sleep(0)
     task.cancel()
@@ -97,7 +98,7 @@ async def test_a_follower_that_is_cancelled_leaves_no_trace() -> None:
 
 
 def test_a_loop_that_was_closed_does_not_disturb_the_others() -> None:
-    numbers = AsyncRingBuffer(Lines(int), 3)
+    numbers = AsyncRingBuffer(int, 3)
     loop = asyncio.new_event_loop()
     task = loop.create_task(numbers.wait(0))
     loop.run_until_complete(asyncio.sleep(0))
@@ -191,7 +192,7 @@ def test_there_is_no_input_without_a_monitor() -> None:
 
 def test_the_last_items_have_a_number_of_bytes() -> None:
     """A monitor that writes long lines does not fill the memory of its caller."""
-    words = RingBuffer(Lines(str), 3, 10)
+    words = RingBuffer(str, 3, 10)
     words.feed(b"aaaa\nbbbb\ncccc\n")
     assert list(words) == ["bbbb", "cccc"]
     words.feed(b"over ten bytes\n")
@@ -209,21 +210,26 @@ WRITTEN = datetime(2026, 11, 21, 14, 40, 37, 243521)
 
 @given(st.lists(st.binary()))
 def test_lines_do_not_depend_on_how_the_bytes_come(pieces: list[bytes]) -> None:
-    in_pieces, at_once = Lines(str), Lines(str)
-    found = [line for piece in pieces for line in in_pieces.feed(piece)]
-    assert found == list(at_once.feed(b"".join(pieces)))
-    assert len(found) == b"".join(pieces).count(b"\n")
+    in_pieces, at_once = RingBuffer(str, 100), RingBuffer(str, 100)
+    for piece in pieces:
+        in_pieces.feed(piece)
+    at_once.feed(b"".join(pieces))
+    assert list(in_pieces) == list(at_once)
+    assert in_pieces.position == b"".join(pieces).count(b"\n")
 
 
 def test_a_line_without_end_does_not_fill_the_memory() -> None:
-    lines = Lines(str)
+    lines = RingBuffer(str, 3, 2 * LONGEST_LINE)
     for _ in range(3):
-        assert list(lines.feed(b"x" * LONGEST_LINE)) == []
-    assert list(lines.feed(b"x\nnext\n")) == [("next", 4)]
+        lines.feed(b"x" * LONGEST_LINE)
+    lines.feed(b"\nnext\n")
+    assert list(lines) == ["x" * LONGEST_LINE, "next"]
 
 
 def test_bytes_that_are_no_text_are_shown_as_such() -> None:
-    assert list(Lines(str).feed(b"a\xffb\n")) == [("a\ufffdb", 3)]
+    lines = RingBuffer(str, 3)
+    lines.feed(b"a\xffb\n")
+    assert list(lines) == ["a\ufffdb"]
 
 
 @pytest.mark.parametrize(
@@ -265,47 +271,14 @@ def line(milliseconds: int, **groups: dict[str, Any]) -> str:
     return json.dumps({"utc_timestamp_ms": milliseconds, **groups})
 
 
-def test_counters_become_rates_between_two_lines() -> None:
+def test_a_line_says_how_long_it_counted() -> None:
     reader = MetricsReader()
-    group = {"read_bytes": 4096, "write_bytes": 512, "read_count": 8, "write_count": 1}
-    reader.read(line(1_000))
-    metrics = reader.read(line(3_000, block=group, block_rootfs=group))
+    first = reader.read(line(1_000))
+    metrics = reader.read(line(3_000, block={"read_bytes": 4096}))
     assert metrics is not None
     assert metrics.at == datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC)
-    assert metrics.seconds == 2.0
-    assert metrics.count("block", "read_bytes") == 4096
-    assert metrics.rate("block", "read_bytes") == 2048.0
-    assert metrics.rates is not None
-    assert metrics.rates.seconds == 2.0
-    drive = metrics.rates.drives["rootfs"]
-    assert (drive.read_bytes, drive.write_bytes, drive.reads, drive.writes) == (2048, 256, 4, 0.5)
-
-
-def test_each_network_interface_has_its_rates() -> None:
-    reader = MetricsReader()
-    reader.read(line(0))
-    names = ("rx_bytes_count", "tx_bytes_count", "rx_packets_count", "tx_packets_count")
-    groups = {f"net_eth{n}": {name: n * 10 + i for i, name in enumerate(names)} for n in (0, 1)}
-    metrics = reader.read(line(1_000, net={"rx_bytes_count": 99}, **groups))
-    assert metrics is not None
-    assert metrics.rates is not None
-    assert set(metrics.rates.network_interfaces) == {"eth0", "eth1"}
-    interface = metrics.rates.network_interfaces["eth1"]
-    assert (interface.rx_bytes, interface.tx_bytes) == (10, 11)
-    assert (interface.rx_packets, interface.tx_packets) == (12, 13)
-
-
-def test_the_first_line_has_no_rates() -> None:
-    metrics = MetricsReader().read(line(1_000, vcpu={"exit_io_in": 5, "agg": {"min_us": 1}}))
-    assert metrics is not None
-    assert metrics.count("vcpu", "exit_io_in") == 5
-    assert metrics.count("vcpu", "agg") == metrics.count("no", "such") == 0
-    with pytest.warns(RuntimeWarning, match="vcpu has no 'io_in', .* as 0; it has 'exit_io_in'"):
-        assert metrics.count("vcpu", "io_in") == 0
-    with pytest.warns(RuntimeWarning, match="cpu has no 'exit_io_in', which .*; vcpu has it"):
-        assert metrics.count("cpu", "exit_io_in") == 0
-    assert metrics.count("vcpu", "balloon") == metrics.count("vcpu_0", "exit_io_in") == 0
-    assert (metrics.seconds, metrics.rates, metrics.rate("vcpu", "exit_io_in")) == (None,) * 3
+    assert metrics.groups == {"block": {"read_bytes": 4096}}
+    assert (first and first.seconds, metrics.seconds) == (None, 2.0)
 
 
 def test_after_a_lost_line_it_is_not_known_how_long_was_counted() -> None:
@@ -321,12 +294,12 @@ def test_after_a_lost_line_it_is_not_known_how_long_was_counted() -> None:
 
 
 @pytest.mark.parametrize("milliseconds", [1_000, 500])
-def test_a_clock_that_does_not_go_on_gives_no_rates(milliseconds: int) -> None:
+def test_a_clock_that_does_not_go_on_counts_no_time(milliseconds: int) -> None:
     reader = MetricsReader()
     reader.read(line(1_000))
     metrics = reader.read(line(milliseconds))
     assert metrics is not None
-    assert metrics.rates is None
+    assert metrics.seconds is None
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
