@@ -61,7 +61,7 @@ def _faults_of(dependant: Dependant, engine: Engine) -> Iterator[str]:
             "returns: it is for your code, with await. Guards are oidc.require_auth, "
             "oidc.require_role(...) and api.require(...)"
         )
-    if source := _unawaited_call(call):
+    if source := _unawaited_call(call, is_dropped=dependant.name is None):
         yield f"{_qualified(call)} calls `{source}` without await: it does and checks nothing"
     read_by_fastapi: list[object] = [each.call for each in dependant.dependencies]
     for guard in (each for each in _unread_guards(call) if each not in read_by_fastapi):
@@ -124,19 +124,23 @@ def _is_of_sessions(annotation: object) -> bool:
     return is_own or any(map(_is_of_sessions, get_args(annotation)))
 
 
-def _unawaited_call(call: Any) -> str | None:
+def _unawaited_call(call: Any, *, is_dropped: bool) -> str | None:
     """The source of a statement that calls a guard or coroutine of this library, or None.
 
-    What `call` returns may be awaited. If FastAPI drops it, the request is refused.
+    What `call` returns may be awaited. If FastAPI drops it, the request is refused. But a guard
+    that has been made before is lost in silence where a result `is_dropped`.
     """
     function = inspect.unwrap(call)
     names = _names_of(function)
     if not any(is_a(each, Dependency, Awaited, ModuleType) for each in names.values()):
         return None
-    statements = [each for each in _own_nodes(_syntax_of(function)) if isinstance(each, ast.Expr)]
-    for called in (each.value for each in statements):
+    for node in _own_nodes(_syntax_of(function)):
+        called = node.value if isinstance(node, ast.Expr) else None
         if isinstance(called, ast.Call) and _is_to_be_used(_value_of(called.func, names)):
             return ast.unparse(called)
+        returned = node.value if isinstance(node, ast.Return) and is_dropped else None
+        if returned is not None and is_a(_value_of(returned, names), Dependency):
+            return ast.unparse(returned)
     return None
 
 

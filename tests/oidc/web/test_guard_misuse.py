@@ -195,7 +195,11 @@ async def test_a_guard_without_await_is_found_before_the_first_request() -> None
     def of_the_broker() -> None:
         broker.withdraw(None)
 
+    def returned() -> Any:
+        return is_admin
+
     for endpoint, call in (
+        (returned, "is_admin"),
         (dropped, "oidc.require_auth"),
         (dropped_in_a_block, "is_admin"),
         (made, "oidc.require_recent"),
