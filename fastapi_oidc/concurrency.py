@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
@@ -136,6 +136,21 @@ class PerLoop(Generic[Result]):
         return self._values.pop(asyncio.get_running_loop(), None)
 
 
+def is_cancelled() -> bool:
+    """Whether this task is cancelled, and not merely something for which it waits."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+THREADS: Final = 40
+"""Maximum number of callbacks of an event loop that run in threads, and of methods of stores."""
+
+_threads: Final = PerLoop(lambda: (CapacityLimiter(THREADS), CapacityLimiter(THREADS)))
+"""Those of stores, and of callbacks: a callback or a sync endpoint in its thread may wait for one
+of the others.
+"""
+
+
 async def called(
     callback: Callable[..., Result | Awaitable[Result]],
     *arguments: object,
@@ -145,15 +160,24 @@ async def called(
 
     A sync one runs in a thread, as FastAPI runs `def`, so it stops no other request. If the caller
     is cancelled, the thread goes on, and nobody waits for it; unless it `may_be_abandoned`, the
-    caller does. An exception of the callback has a note that says what it was called with.
+    caller does. An exception of the callback has a note that says what it was called with. If what
+    it awaits was cancelled, it raises RuntimeError.
     """
     try:
         if _is_async(callback):
             return await cast("Awaitable[Result]", callback(*arguments))
-        work = partial(to_thread.run_sync, partial(callback, *arguments), abandon_on_cancel=True)
-        value = await (work() if may_be_abandoned else _complete(work()))
+        work = to_thread.run_sync(
+            partial(callback, *arguments),
+            abandon_on_cancel=True,
+            limiter=_threads.here()[may_be_abandoned],
+        )
+        value = await (work if may_be_abandoned else _complete(work))
         if inspect.isawaitable(value):  # such as a lambda around an async function
             return await cast("Awaitable[Result]", value)
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise RuntimeError("a callback of the application was cancelled from within") from error
     except Exception as error:
         given = ", ".join(type(each).__name__ for each in arguments)
         name = getattr(callback, "__qualname__", type(callback).__name__)

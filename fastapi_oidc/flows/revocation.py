@@ -81,7 +81,8 @@ async def revoke(
         await party.sessions.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=ends))
         return
     if sub is not None and _AT in sub and party.sessions.in_store:
-        await sessions_of(party, sub, issuer)  # for its advice
+        with suppress(SessionError):
+            await sessions_of(party, sub, issuer)  # for its advice
     for each, iss in party.issuers(issuer):
         key = key_of(each, iss, sub=sub, sid=sid or None)
         await revoke_key(each, key, revocations.by_application(reason))

@@ -182,16 +182,16 @@ class Grants:
 
     async def _of_process(self, key: Hashable, needed: Needed, obtain: Obtain) -> IssuedToken:
         """A token that belongs to no session, for all tasks of this process."""
-        known, now = self._known.get(key), self._clock.now()
-        if known and needed.is_met_by(known, now):
+        known = self._known.get(key)
+        if known and needed.is_met_by(known, self._clock.now()):
             return known
         try:
             token = await self.requests.run(key, obtain)
         except ProviderError as error:
-            if known and _is_outage(error) and needed.is_served_by(known, now):
+            if known and _is_outage(error) and needed.is_served_by(known, self._clock.now()):
                 return known
             raise
-        self._known.set(key, token, expires_at=token.expires_at or now)
+        self._known.set(key, token, expires_at=token.expires_at or self._clock.now())
         return token
 
     async def _of_row(

@@ -14,6 +14,7 @@ from traceback import extract_tb
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from fastapi_oidc.clock import Clock, TTLCache
+from fastapi_oidc.concurrency import is_cancelled
 from fastapi_oidc.errors import Code, OIDCError, SessionError
 from fastapi_oidc.protocol.refusal import MAX_VALUE, cleaned
 
@@ -29,7 +30,8 @@ async def ask_store(work: Awaitable[Result], address: str = "", doing: str = "")
     try:
         return await work
     except BaseException as error:
-        is_outage = isinstance(error, Exception) or _is_of_the_store(error)
+        is_of_the_store = isinstance(error, asyncio.CancelledError) and not is_cancelled()
+        is_outage = isinstance(error, Exception) or is_of_the_store
         if isinstance(error, OIDCError) or not is_outage:
             raise
         explanation = _explained(error, address, doing)
@@ -48,14 +50,6 @@ def _explained(error: BaseException, address: str, doing: str) -> str:
     said = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement and its values
     text = cleaned(" ".join(str(said).split()), MAX_VALUE)
     return f"the store {address} could not {doing}: {name}" + (f": {text}" if text else "")
-
-
-def _is_of_the_store(error: BaseException) -> bool:
-    """Whether `error` is a cancellation of something within the store."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    return task is not None and not task.cancelling()
 
 
 DEFAULT_TIMEOUT: Final = 5.0

@@ -25,7 +25,7 @@ from tests.oidc.world import LOGIN_URL, World, make_world, signed_in_world
 Session = OIDCSession[Any]
 
 
-async def with_failing(callback: str, error: Exception) -> tuple[World, httpx.AsyncClient]:
+async def with_failing(callback: str, error: BaseException) -> tuple[World, httpx.AsyncClient]:
     """A world whose callback raises `error` at each refresh, and a browser that signed in."""
     is_login = True
 
@@ -62,10 +62,11 @@ CALLBACKS = pytest.mark.parametrize("callback", ["resolve_identity", "before_ses
         RuntimeError("the directory is down"),
         ProviderError(Code.PROVIDER_TIMEOUT, "another provider"),
         SessionError(Code.SESSION_STORE_UNAVAILABLE),
+        asyncio.CancelledError("what the callback awaits"),
     ],
 )
 async def test_callback_that_fails_at_a_refresh_keeps_the_session(
-    callback: str, error: Exception
+    callback: str, error: BaseException
 ) -> None:
     world, browser = await with_failing(callback, error)
     for expected in (1, 2):
@@ -85,12 +86,13 @@ async def test_session_error_of_a_callback_ends_the_session(callback: str) -> No
     assert await generation(browser) is None
 
 
-async def test_bug_of_a_callback_is_raised_for_the_log_of_the_server() -> None:
+@pytest.mark.parametrize("error", [LookupError("of the application"), asyncio.CancelledError()])
+async def test_bug_of_a_callback_is_raised_for_the_log_of_the_server(error: BaseException) -> None:
     async def resolve_identity(_context: IdentityContext) -> str:
-        raise LookupError("a bug of the application")
+        raise error
 
     world = make_world(resolve_identity=resolve_identity)
-    with pytest.raises(LookupError, match="a bug of the application"):
+    with pytest.raises((LookupError, RuntimeError), match="of the application"):
         await sign_in(world.browser(), LOGIN_URL, user="alice")
     assert world.event_names() == ["login.started", "login.refused"]
 

@@ -20,7 +20,8 @@ from fastapi_oidc.flows.sessions import ANY_EPOCH, Live, list_key
 from fastapi_oidc.session.revocations import user_key
 from fastapi_oidc.session.session_cookie import Copy
 from fastapi_oidc.session.store import Cell, Stored
-from fastapi_oidc.testing import Lifetimes, OAuthError
+from fastapi_oidc.testing import DevUser, Lifetimes, OAuthError
+from tests.oidc.flows.fallible_stores import READ, fallible_world
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
@@ -161,6 +162,16 @@ async def test_sessions_of_lists_what_is_active_newest_first() -> None:
     assert await generation(one) == 0
     world.time.advance(3000)
     assert await world.oidc.sessions_of("alice") == []
+
+
+async def test_a_list_that_cannot_be_read_stops_no_revocation() -> None:
+    """It is read for advice on a `sub` that looks like an e-mail address."""
+    world, outage = fallible_world("store", provider={"users": [DevUser("alice@example.com")]})
+    browser = await world.signed_in("alice@example.com")
+    outage.is_down, outage.failing = True, READ
+    await world.oidc.revoke(sub="alice@example.com")
+    outage.is_down = False
+    assert await generation(browser) is None
 
 
 async def test_sessions_of_lists_no_session_of_another_user_whoever_wrote_the_list() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from anyio import to_thread
 from fastapi import FastAPI, Request
 
 from fastapi_oidc import ConfigurationError, Grant, OIDCMiddleware, ProviderError, StandaloneAPI
@@ -14,6 +15,8 @@ from fastapi_oidc.testing import DevResource, OAuthError, ServerError
 from tests.oidc.grants.api import API_URL, Api, issued, session_id, without_refresh_token
 from tests.oidc.grants.conftest import Session, calling_world
 from tests.oidc.grants.test_dpop import BoundApi
+from tests.oidc.interleaving import held_outage
+from tests.oidc.session.test_cells import Dictionary
 from tests.oidc.world import World, make_world
 
 ELSEWHERE = "https://other.test/events"
@@ -107,9 +110,14 @@ async def test_a_redirect_to_another_origin_gets_no_token(
     assert issued(world) == 0, "a refusal of the other origin says nothing of the token"
 
 
+@pytest.mark.parametrize("store", [None, Dictionary()])
 @pytest.mark.parametrize("is_refused", [False, True])
-async def test_an_endpoint_in_a_thread_uses_a_sync_client(api: Api, is_refused: bool) -> None:
-    world = calling_world()
+async def test_an_endpoint_in_a_thread_uses_a_sync_client(
+    api: Api, is_refused: bool, store: Dictionary | None
+) -> None:
+    """Also if endpoints use all threads, and the methods of the store need some."""
+    to_thread.current_default_thread_limiter().total_tokens = 1
+    world = calling_world(session_store=store)
     api = world.app.state.api
 
     @world.app.get("/thread")
@@ -122,7 +130,7 @@ async def test_an_endpoint_in_a_thread_uses_a_sync_client(api: Api, is_refused: 
     browser = await world.signed_in()
     response = await browser.get("/thread")
     assert response.json() == 200
-    assert ("set-cookie" in response.headers) == is_refused
+    assert ("set-cookie" in response.headers) == (is_refused and store is None)
     assert issued(world) == int(is_refused)
 
 
@@ -219,6 +227,14 @@ async def test_a_token_is_obtained_once_and_used_until_shortly_before_its_end() 
     for asked in (1, 2):
         assert await api.status(world.oidc.app_auth(resource=CALENDAR)) == 200
         assert issued(world, KIND) == asked
+    world.time.advance(241)
+    world.op.faults.put("token", held := held_outage())
+    late = asyncio.create_task(api.status(world.oidc.app_auth(resource=CALENDAR)))
+    await held.gate.until_reached()
+    world.time.advance(60)
+    held.gate.opened.set()
+    with pytest.raises(ProviderError):  # the token has expired meanwhile
+        await late
 
 
 async def test_a_refused_token_is_replaced() -> None:
