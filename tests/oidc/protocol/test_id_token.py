@@ -267,9 +267,11 @@ def test_a_login_without_auth_time_has_none_to_preserve() -> None:
     accept({}, replace(ORIGINAL, auth_time=None))
 
 
-def test_a_nonce_cannot_appear_with_the_refresh() -> None:
+def test_neither_a_nonce_nor_another_tenant_can_appear_with_the_refresh() -> None:
     with refused(Code.ID_TOKEN_NONCE, ProtocolViolation):
         accept({"nonce": "nonce-1"}, replace(ORIGINAL, nonce=None))
+    with refused(Code.ID_TOKEN_ISSUER, ProtocolViolation):
+        accept({}, replace(ORIGINAL, iss="https://op.test/another-tenant"))
 
 
 SUB = "248289761001"
