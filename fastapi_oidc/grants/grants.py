@@ -260,7 +260,8 @@ class Grants:
             require_refresh_token(live.session)
             party = holder.party.of(live.session)
             outcome, answer = await refresh_for(party, live, api)
-            if answer is not None:
+            # Not the response of a refresh, whose tokens the session may take later.
+            if answer is not None and answer.api:
                 key, received_at = live.session.tokens.proof_key(), answer.received_at
                 response = TokenResponse.read(answer.body)
                 tokens.append(exchanges.issued(party, api, response, received_at, key))

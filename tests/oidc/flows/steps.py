@@ -131,7 +131,7 @@ def stores_of(mode: str, store: Any) -> dict[str, Any]:
 
 def two_processes(mode: str, **options: Any) -> tuple[World, World]:
     """Two processes of one application that share stores; `options` are those of `make_world`."""
-    time = Time()
+    time = options.get("time") or Time()
     options = {"time": time} | shared_stores(mode, time) | options
     here = make_world(**options)
     for name in ("time", "settings", "lifetimes", "client", "provider", "transport"):

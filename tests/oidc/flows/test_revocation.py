@@ -23,7 +23,6 @@ from fastapi_oidc.session.store import Cell, Stored
 from fastapi_oidc.testing import DevUser, Lifetimes, OAuthError
 from tests.oidc.flows.fallible_stores import READ, fallible_world
 from tests.oidc.flows.steps import (
-    AFTER_EXPIRY,
     LOCAL,
     callback_url,
     connected,
@@ -35,6 +34,7 @@ from tests.oidc.flows.steps import (
     user,
     with_connection,
 )
+from tests.oidc.grants.test_tokens_of_sessions import mount
 from tests.oidc.interleaving import Gate, Held, another_process, begun
 from tests.oidc.world import Time, World, make_world, signed_in_world
 
@@ -124,10 +124,13 @@ async def test_session_whose_end_the_application_shortened_stays_ended(mode: str
 
     time = Time()
     settings = {"session_lifetime": 100 * HOUR}
-    here, there = two_processes(mode, time=time, settings=settings, before_session_persist=shorten)
+    options = {"settings": settings, "lifetimes": Lifetimes(access_token=100 * HOUR)}
+    here, there = two_processes(
+        mode, time=time, before_session_persist=shorten, mount=mount, **options
+    )
     browser = await here.signed_in()
     copies = [copy_of(browser, world) for world in (here, there)]
-    time.advance(AFTER_EXPIRY)
+    await browser.get("/refreshed")
     assert await generation(browser) == 1
     await browser.post("/auth/logout", data=LOCAL)
     for hours in (0, 1, 1, 24, 73):

@@ -15,6 +15,7 @@ from fastapi_oidc.testing.token_endpoint import EXCHANGE, ON_BEHALF_OF
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
     LOCAL,
+    RETRY,
     callback_url,
     copy_of,
     generation,
@@ -22,6 +23,7 @@ from tests.oidc.flows.steps import (
     two_processes,
 )
 from tests.oidc.flows.test_lost_moments import world_of
+from tests.oidc.flows.test_refresh import whose_response_waits_for_keys
 from tests.oidc.grants.api import Api, issued, session_id
 from tests.oidc.grants.conftest import Session, calling
 from tests.oidc.interleaving import Gate, Held, another_process, begun, held_outage, same_browser
@@ -255,6 +257,17 @@ async def test_a_request_from_before_a_step_up_ends_no_shared_exchange(mode: str
     await earlier
     assert (await later).json() == (await browser.get("/calendar")).json() == 200
     assert revoked(world) == 0
+
+
+async def test_a_response_that_waits_for_its_keys_loses_no_token_to_an_api() -> None:
+    world = make_world(**described("refresh_token", session_store="memory"))
+    browser, grant = await whose_response_waits_for_keys(world), await grant_in(world)
+    world.op.faults.put("jwks", ServerError(), times=9)
+    with pytest.raises(SessionError, match="cannot be refreshed right now"):
+        await grant.access_token()
+    world.op.faults.clear()
+    world.time.advance(RETRY)
+    assert (await generation(browser), revoked(world)) == (1, 0)
 
 
 async def test_a_refresh_that_fails_after_the_end_of_its_session_gives_no_token(mode: str) -> None:
