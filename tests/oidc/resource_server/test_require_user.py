@@ -56,6 +56,9 @@ async def test_a_token_beside_a_session_is_judged_alone_and_gets_no_cookie() -> 
     answer = await ask(browser, Authorization=f"Bearer {await world.token()}")
     assert answer.json()["by"] == "token"
     assert "set-cookie" not in answer.headers
+    headers = {"Authorization": "Bearer of-another-library"}
+    answer = await browser.get("/auth/login", headers=headers, follow_redirects=False)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (302, False)
     refreshed = await ask(browser)
     assert refreshed.json()["by"] == "session"
     assert "set-cookie" in refreshed.headers
