@@ -143,7 +143,7 @@ async def stream(
         raise _ended(monitor, program) from error
     except VmmError as error:
         raise HTTPException(409, as_sentence(error)) from error
-    if found.returncode is not None and at >= found.output_bytes:
+    if found.state.returncode is not None and at >= found.state.output_bytes:
         raise _ended(monitor, program)
     pieces = _output(monitor, program, at, max(seconds, GLANCE_SECONDS))
     first = await anext(pieces, None)

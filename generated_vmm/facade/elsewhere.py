@@ -33,6 +33,7 @@ GUEST: Final = {
     "copy copy_to upload put push": 'guest.path("/file").write_from(open("file", "rb"))',
     "copy_from download get pull fetch": 'guest.path("/file").read_into(open("file", "wb"))',
     "read_file write_file open": 'guest.path("/file").read_bytes(), or write_bytes(...)',
+    "close": "nothing: each request has a connection of its own",
     "mkdir remove chmod listdir": 'guest.run(["mkdir", "/folder"]), as in a shell',
 }
 PATH: Final = {
@@ -40,14 +41,15 @@ PATH: Final = {
     "write_text": "write_bytes(text.encode())",
     "open": "read_bytes(), read_into(file), write_bytes(data) or write_from(file)",
     "name parent suffix stem parts": "pathlib.PurePosixPath(str(path)).{}",
-    "is_file is_dir is_symlink lstat": "stat().kind",
+    "exists is_file is_dir is_symlink lstat": "stat().kind, or FileNotFoundError",
     "mkdir unlink rename chmod touch iterdir": 'guest.run(["mkdir", path]), as in a shell',
 }
 PROGRAM: Final = {
     "stdout stderr read readline []": "program.output(), or program.communicate()",
     "stdin": "program.write(data), program.close_input()",
-    "stop close": "program.terminate()",
-    "exit_code status is_running": "program.poll(), then program.returncode",
+    "stop close terminate": "program.send_signal(signal.SIGTERM)",
+    "exit_code status is_running": "program.poll(), which returns it",
+    "returncode pid timed_out": "its state.{}, as of the last call such as poll()",
 }
 PIECE: Final = {"decode strip split splitlines startswith": "its data.{}", "[]": "its data"}
 SERIAL: Final = {

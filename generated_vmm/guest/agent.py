@@ -30,7 +30,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes
 
 VERSION = 1
@@ -115,97 +115,89 @@ def put(path: str, text: str) -> None:
         file.write(text)
 
 
-class Group:
-    """The control group of one program; without a path, there is none.
+def make_group() -> str:
+    """The folder of a control group for one program; empty without cgroup 2 or the right to it.
 
-    A thread enters it, and what the thread starts is born in it. A process that enters a group
-    waits for the RCU of the kernel, often 10 ms; a thread in a threaded group does not.
+    A thread enters the group, and what the thread starts is born in it. A process that enters a
+    group waits for the RCU of the kernel, often 10 ms; a thread in a threaded group does not.
     """
+    path = f"{HOME}/{GROUP_NAME}{os.urandom(8).hex()}" if HOME else ""
+    try:
+        os.mkdir(path)
+        put(f"{path}/cgroup.type", "threaded")
+    except OSError:
+        is_gone(path)
+        return ""
+    return path
 
-    def __init__(self, path: str) -> None:
-        self.path = path
 
-    @classmethod
-    def make(cls) -> Group:
-        """One without processes."""
-        group = cls(f"{HOME}/{GROUP_NAME}{os.urandom(8).hex()}" if HOME else "")
+@contextlib.contextmanager
+def entered(group: str) -> Iterator[None]:
+    """A block in which this thread is in a group, if there is one.
+
+    Its way back is open before: one that is left in it would end with it.
+    """
+    if not group:
+        yield
+        return
+    with open(f"{HOME}/cgroup.threads", "r+") as back:
+        put(f"{group}/cgroup.threads", "0")
         try:
-            os.mkdir(group.path)
-            put(f"{group.path}/cgroup.type", "threaded")
-        except OSError:  # no right to it
-            group.is_gone()
-            group.path = ""
-        return group
-
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """A block in which this thread is in it.
-
-        Its way back is open before: one that is left in it would end with it.
-        """
-        if not self.path:
             yield
-            return
-        with open(f"{HOME}/cgroup.threads", "r+") as back:
-            put(f"{self.path}/cgroup.threads", "0")
-            try:
-                yield
-            finally:
-                back.write("0")
-
-    def is_gone(self) -> bool:
-        """Removes it, unless it has processes."""
-        try:
-            os.rmdir(self.path)
-        except OSError as error:
-            return error.errno != errno.EBUSY
-        return True
-
-    def kill(self) -> None:
-        """Ends its processes by the numbers of their threads, and removes it."""
-        with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
-            put(f"{self.path}/cgroup.freeze", "1")
-        deadline = time.monotonic() + 5
-        while not self.is_gone() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                for number in content_of(f"{self.path}/cgroup.threads").split():
-                    os.kill(int(number), signal.SIGKILL)
-            time.sleep(0.0002)
-
-    def freeze(self, wanted: bool) -> None:
-        """Makes its processes stand still and waits until they do, or lets them run."""
-        deadline = time.monotonic() + 5
-        try:
-            put(f"{self.path}/cgroup.freeze", "1" if wanted else "0")
-            while wanted and "frozen 1" not in content_of(f"{self.path}/cgroup.events"):
-                if time.monotonic() > deadline:
-                    raise OSError(errno.EBUSY, "a process does not stand still", self.path)
-                time.sleep(0.001)
-        except OSError:
-            if os.path.exists(self.path):  # else it has ended
-                raise
+        finally:
+            back.write("0")
 
 
-def groups_beside(own: str) -> list[Group]:
+def is_gone(group: str) -> bool:
+    """Removes a group, unless it has processes."""
+    try:
+        os.rmdir(group)
+    except OSError as error:
+        return error.errno != errno.EBUSY
+    return True
+
+
+def end_group(group: str) -> None:
+    """Ends the processes of a group by the numbers of their threads, and removes it."""
+    with contextlib.suppress(OSError):  # nothing can fork then; SIGKILL ends frozen ones
+        put(f"{group}/cgroup.freeze", "1")
+    deadline = time.monotonic() + 5
+    while not is_gone(group) and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            for number in content_of(f"{group}/cgroup.threads").split():
+                os.kill(int(number), signal.SIGKILL)
+        time.sleep(0.0002)
+
+
+def end_groups(name: str) -> None:
+    """Ends what is in the groups whose names begin so: also what ended programs have left."""
+    for each in os.scandir(HOME) if HOME else ():
+        if each.name.startswith(name):
+            end_group(each.path)
+
+
+def freeze(group: str, wanted: bool) -> None:
+    """Makes the processes of a group stand still and waits until they do, or lets them run."""
+    deadline = time.monotonic() + 5
+    try:
+        put(f"{group}/cgroup.freeze", "1" if wanted else "0")
+        while wanted and "frozen 1" not in content_of(f"{group}/cgroup.events"):
+            if time.monotonic() > deadline:
+                raise OSError(errno.EBUSY, "a process does not stand still", group)
+            time.sleep(0.001)
+    except OSError:
+        if os.path.exists(group):  # else it has ended
+            raise
+
+
+def groups_beside(own: str) -> list[str]:
     """The control groups of everything else in this guest, except that of process 1."""
     found, folder = [], f"{own}/agent"
     while os.path.exists(os.path.join(parent := os.path.dirname(folder), "cgroup.procs")):
         beside = (each.path for each in os.scandir(parent) if each.is_dir())
         found += [path for path in beside if path != folder and not path.endswith("/init.scope")]
         folder = parent
-    return [Group(path) for path in found]
-
-
-def groups_of_programs(name: str) -> list[Group]:
-    """The groups whose names begin so: also of programs that have ended and left processes."""
-    there = os.scandir(HOME) if HOME else ()
-    return [Group(each.path) for each in there if each.name.startswith(name)]
-
-
-def end_groups(name: str) -> None:
-    """Ends every process in the groups whose names begin so."""
-    for group in groups_of_programs(name):
-        group.kill()
+    return found
 
 
 # Programs
@@ -213,15 +205,10 @@ def end_groups(name: str) -> None:
 
 def as_user(name: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The variables of a user, and the options of `subprocess` for its programs."""
-    user = account(name)
-    groups = os.getgrouplist(user.pw_name, user.pw_gid)
-    variables = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
+    user = pwd.getpwnam(name)
+    groups = os.getgrouplist(name, user.pw_gid)
+    variables = {"HOME": user.pw_dir, "USER": name, "LOGNAME": name}
     return variables, {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": groups}
-
-
-def account(name: str) -> pwd.struct_passwd:
-    """The user of a name or a number. Raises KeyError."""
-    return pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
 
 
 class Program:
@@ -231,7 +218,7 @@ class Program:
     program waits. The fields change under `news`, on which requests wait.
     """
 
-    def __init__(self, name: str, spec: dict[str, Any]) -> None:
+    def __init__(self, name: str, spec: dict[str, Any], given: str = "") -> None:
         self.name, self.spec, self.terminal = name, spec, spec.get("terminal")
         self.news = threading.Condition()
         self.outlets: dict[int, bool] = {}  # whether it is of standard error
@@ -240,19 +227,19 @@ class Program:
         self.input: int | None = None
         self.returncode: int | None = None
         self.timed_out = self.is_full = False
-        self.group, self.ends = Group.make(), contextlib.ExitStack()
+        self.group, self.ends = make_group(), contextlib.ExitStack()
         try:
-            self.ends.callback(self.group.is_gone)
-            self.child = self.ends.enter_context(self._start())
+            self.ends.callback(is_gone, self.group)
+            self.child = self.ends.enter_context(self._start(given))
             self.ends.callback(self.child.kill)  # nothing happens after its end
             self.events = self._watch()
             _thread.start_new_thread(self._follow, ())
         except BaseException:
-            self.group.kill()
+            end_group(self.group)
             self.ends.close()
             raise
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, given: str) -> subprocess.Popen[bytes]:
         """Starts the program; a shell becomes it if it has limits or a terminal."""
         spec, args, out = self.spec, self.spec["args"], subprocess.PIPE
         into = out if spec.get("stdin") else subprocess.DEVNULL
@@ -261,14 +248,23 @@ class Program:
         environment, options = as_user(spec["user"]) if spec.get("user") else ({}, {})
         if self.terminal:
             into = out = self._open_terminal(options.get("user", -1))
-            steps.insert(0, f"exec <>{os.ttyname(out)} >&0 2>&1")
+            steps.insert(0, f"exec 9<>{os.ttyname(out)} {'' if given else '<&9'} >&9 2>&9 9>&-")
+        if given:
+            into = self._open_input(given)
         if steps:
             args = ["/bin/sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh", *args]
-        with self.group.entered():
+        with entered(self.group):
             return subprocess.Popen(
                 args, 0, None, into, out, out, cwd=spec.get("cwd"), start_new_session=True,
                 env={**os.environ, **environment, **(spec.get("env") or {})}, **options,
             )  # fmt: skip
+
+    def _open_input(self, given: str) -> int:
+        """Opens a file with all of the input, which ends with the program."""
+        file = os.memfd_create("input")
+        self.ends.callback(os.close, file)
+        os.pwrite(file, base64.urlsafe_b64decode(given), 0)
+        return file
 
     def _open_terminal(self, user: int) -> int:
         """Opens a terminal, and returns the end of the program, which stays open here.
@@ -370,20 +366,19 @@ class Program:
     def exchange(self, body: Any, seconds: float, host: socket.socket | None = None) -> Any:
         """Takes input, and returns the output from an offset on: all before it is acknowledged.
 
-        Waits until some input is taken or the replay is full; without input, until there is output.
-        Without both, it waits for the end. It takes no input of a host that has gone: what that
-        host writes next may have come before.
+        Waits until some input is taken, or there is output after the offset, or for the end. It
+        takes no input of a host that has gone: what that host writes next may have come before.
         """
         with self.news:
             self.acknowledged = max(self.acknowledged, min(body.get("offset", 0), self.end))
             self._flow()
-            self.news.wait_for(lambda: self._takes(body, host) or self._has_news(body), seconds)
+            self.news.wait_for(lambda: self._has_news(body, host), seconds)
             return self._output(body.get("offset", self.end))
 
-    def _has_news(self, body: dict[str, Any]) -> bool:
-        if self.returncode is not None or "offset" not in body:
-            return self.returncode is not None
-        return self.is_full if "input_offset" in body else self.end > body["offset"]
+    def _has_news(self, body: dict[str, Any], host: socket.socket | None) -> bool:
+        if "input_offset" in body:
+            return self._takes(body, host)
+        return self.returncode is not None or self.end > body.get("offset", self.end)
 
     def _output(self, offset: int) -> dict[str, object]:
         """The output from a position on, at most `PART` bytes."""
@@ -391,18 +386,18 @@ class Program:
         found: list[object] = []
         for position, is_error, data in self.frames:
             if part := data[max(0, at - position) :][: begin + PART - at]:
-                text = base64.urlsafe_b64encode(part).decode()
-                found.append({"is_error": is_error, "data": text})
-                at += len(part)
-        return {"frames": found, "lost_bytes": begin - offset, "program": self.view()}
+                text, lost = base64.urlsafe_b64encode(part).decode(), at - offset
+                found.append({"is_error": is_error, "data": text, "lost_bytes": lost})
+                offset = at = at + len(part)
+        return {"frames": found, "program": self.view()}
 
     def _takes(self, body: dict[str, Any], host: socket.socket | None) -> bool:
         """Writes what the program takes now; bytes that it has are not written again.
 
-        False without input, and if the program takes nothing before the next event.
+        False if the program takes nothing before the next event.
         """
-        if self.input is None or "input_offset" not in body or has_gone(host):
-            return "input_offset" in body
+        if self.input is None or (host and has_gone(host)):
+            return True
         rest = base64.urlsafe_b64decode(body["data"])[self.input_bytes - body["input_offset"] :]
         end = b"\x04\x04" if body.get("close") and self.terminal else b""  # the first ends a line
         try:
@@ -430,100 +425,7 @@ class Program:
             if self.child.poll() is None:  # else another group may have its number
                 os.killpg(self.child.pid, number)
         if number == signal.SIGKILL:
-            self.group.kill()
-
-
-class Programs:
-    """The programs of this agent, each under the id that its host chose.
-
-    While they are held, everything but the agent stands still, and nothing starts. So a clone of
-    this guest does nothing before its identity is renewed.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.known: dict[str, Program] = {}
-        self.held_until = 0.0  # nothing is held at 0
-
-    def hold(self) -> None:
-        """Makes everything stand still, until `release` or for some time."""
-        with self.lock:
-            self.held_until = time.monotonic() + HELD_SECONDS
-            try:
-                _thread.start_new_thread(self._expire, ())  # it looks after that time
-                self._freeze(True)
-            except BaseException:
-                self._freeze(False)
-                raise
-
-    def _expire(self) -> None:
-        """Lets everything run again after some time, unless the guest has been held anew."""
-        time.sleep(HELD_SECONDS)
-        with self.lock:
-            if 0 < self.held_until <= time.monotonic():
-                self._freeze(False)
-
-    def release(self) -> None:
-        """Lets everything run again."""
-        with self.lock:
-            self._freeze(False)
-
-    def renew(self, members: dict[str, Any]) -> None:
-        """Replaces what a clone must not share with another one, or the time of day alone.
-
-        With `release`, everything runs again afterwards, and not after a failure; it must have
-        stood still since the hold.
-        """
-        with self.lock:
-            if members.get("release") and not self.held_until:
-                raise Refused(409, "the programs are not held any more")
-            for name in RENEWALS:
-                if members.get(name):
-                    RENEWALS[name](members[name])
-            if members.get("release"):
-                self._freeze(False)
-
-    def _freeze(self, wanted: bool) -> None:
-        for program in self.known.values():
-            if not program.group.path:
-                program.signal(signal.SIGSTOP if wanted else signal.SIGCONT)
-        for group in groups_beside(HOME) if ISOLATED else groups_of_programs(GROUP_NAME):
-            group.freeze(wanted)
-        if not wanted:
-            self.held_until = 0.0
-
-    def start(self, name: str, spec: dict[str, Any], host: socket.socket | None = None) -> Program:
-        """Starts the program once, however often it is asked to, unless the host has gone.
-
-        What a host has given up may come after its request to end the program.
-        """
-        with self.lock:
-            if has_gone(host):
-                raise ConnectionResetError(errno.ECONNRESET, "the host has gone")
-            if program := self.known.get(name):
-                if program.spec != spec:
-                    raise Refused(409, f"{name} is the id of another program")
-                return program
-            if self.held_until:
-                raise Refused(503, "nothing starts before the programs are released")
-            if spec.get("agent", INSTANCE) != INSTANCE:
-                raise Refused(410, f"the agent was restarted; {name} may have run before")
-            self._make_room()
-            return self.known.setdefault(name, Program(name, spec))
-
-    def _make_room(self) -> None:
-        ended = [one for one in self.known.values() if one.returncode is not None]
-        sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
-        while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
-            sizes.pop(0)
-            self.known.pop(ended.pop(0).name).group.is_gone()
-
-    def get(self, name: str) -> Program:
-        """The program. Raises `Refused`."""
-        with self.lock:  # it may start in this moment
-            if name not in self.known:
-                raise Refused(404, f"{name}: no such program")
-            return self.known[name]
+            end_group(self.group)
 
 
 # Files
@@ -552,46 +454,29 @@ def replace_file(path: bytes, parts: Iterable[bytes], mode: str = "", owner: str
     if before and not stat.S_ISREG(before.st_mode):
         number = errno.EISDIR if stat.S_ISDIR(before.st_mode) else errno.EINVAL
         raise OSError(number, os.strerror(number))
+    ids, bits = (-1, -1), 0o644
+    if before:
+        ids, bits = (before.st_uid, before.st_gid), stat.S_IMODE(before.st_mode)
+    if owner:
+        user = pwd.getpwnam(owner)
+        ids = user.pw_uid, user.pw_gid
     with replacing(path) as new, open(new, "xb") as file:
         file.writelines(parts)
         file.flush()  # a later write clears bits of the mode, as fchown does
-        ids = (before.st_uid, before.st_gid) if before else (-1, -1)
-        os.fchown(file.fileno(), *(owner_of(owner) if owner else ids))
-        default = stat.S_IMODE(before.st_mode) if before else 0o644
-        os.fchmod(file.fileno(), int(mode, 8) if mode else default)
-
-
-def owner_of(owner: str) -> tuple[int, int]:
-    """The numbers in `uid:gid`, or those of a user and its own group."""
-    if found := re.fullmatch(r"(\d+):(\d+)", owner):
-        return int(found[1]), int(found[2])
-    user = account(owner)
-    return user.pw_uid, user.pw_gid
-
-
-TAR_NUMBERS = errno.ENOSPC, errno.EDQUOT, *sorted(errno.errorcode)  # the causes of others first
-TAR_ERRORS = {"Wrote only": errno.ENOSPC} | {os.strerror(one): one for one in TAR_NUMBERS}
+        os.fchown(file.fileno(), *ids)
+        os.fchmod(file.fileno(), int(mode, 8) if mode else bits)
 
 
 @contextlib.contextmanager
 def tar(folder: bytes, *options: str) -> Iterator[Any]:
     """The guest's own tar in a folder; raises OSError with what it said if it fails."""
-    pipe, environment = subprocess.PIPE, {**os.environ, "LC_ALL": "C"}
-    command: list[str | bytes] = ["tar", "-C", folder, *options]
+    pipe, command = subprocess.PIPE, ["tar", "-C", os.fsdecode(folder), *options]
     with open(os.memfd_create("said"), "rb") as said:
-        child = subprocess.Popen(command, 0, None, pipe, pipe, said, env=environment)
+        child = subprocess.Popen(command, 0, None, pipe, pipe, said)
         with contextlib.suppress(BrokenPipeError), child:  # it has failed, and says why
             yield child
-        text = " ".join(os.pread(said.fileno(), 500, 0).decode(errors="replace").split())
-    if child.returncode:
-        number = next((one for words, one in TAR_ERRORS.items() if words in text), errno.EIO)
-        raise OSError(number, f"{os.strerror(number)} ({text})")
-
-
-def unpack(folder: bytes, parts: Iterable[bytes]) -> None:
-    """Unpacks a tar stream into a folder that is there."""
-    with tar(folder, "-xpof", "-") as child:
-        child.stdin.writelines(parts)
+        if child.returncode:
+            raise OSError(errno.EIO, os.pread(said.fileno(), 500, 0).decode(errors="replace"))
 
 
 # The machine
@@ -626,6 +511,7 @@ RENEWALS: dict[str, Callable[[Any], object]] = {  # the seed first: later steps 
 
 # Requests
 
+METHODS = "GET", "PUT", "PATCH", "DELETE"
 SPEC = "args", "env", "cwd", "user", "limits", "terminal", "stdin", "timeout_ms", "agent"
 EXCHANGE = "offset", "input_offset", "data", "close", "signal", "terminal"
 
@@ -636,11 +522,10 @@ def require_known(members: Iterable[str], known: Iterable[str]) -> None:
         raise Refused(501, f"version {VERSION} does not know {', '.join(unknown)}")
 
 
-def has_gone(host: socket.socket | None) -> bool:
+def has_gone(host: socket.socket) -> bool:
     """Whether the other end of a connection is closed."""
     poll = select.poll()
-    if host is not None:
-        poll.register(host, select.POLLRDHUP)
+    poll.register(host, select.POLLRDHUP)
     return bool(poll.poll(0))
 
 
@@ -659,7 +544,15 @@ class Request:
     A method carries out each operation, as `get_agent` for GET /agent. It gets the parts of the
     path, the body, which is JSON or bytes in parts, and the parameters of the query by name. It
     returns a value for JSON, bytes in parts, or the connection that this one leads to.
+
+    All requests have the same programs, each under the id that its host chose. While they are held,
+    everything but the agent stands still, and nothing starts. So a clone of this guest does nothing
+    before its identity is renewed.
     """
+
+    lock = threading.Lock()
+    known: ClassVar[dict[str, Program]] = {}
+    held_until = 0.0  # nothing is held at 0
 
     def __init__(self, link: socket.socket) -> None:
         self.link = link
@@ -688,7 +581,7 @@ class Request:
             begun, parts = [to_json(fault).encode()], iter(())
         file.write(b"HTTP/1.1 %d -\r\nConnection: close\r\n" % status)
         if isinstance(value, socket.socket):
-            file.write(b"\r\n")
+            file.write(b"Content-Length: 0\r\n\r\n")
             file.flush()
             return join(value, self.link)
         file.write(b"Transfer-Encoding: chunked\r\n\r\n")
@@ -699,7 +592,7 @@ class Request:
         path, _, query = target.partition("?")
         resource, *names = path[1:].split("/")
         operation = getattr(self, f"{method}_{resource}".lower(), None)
-        if operation is None or not method.isalpha():  # a private method is no operation
+        if operation is None or method not in METHODS:
             raise Refused(501, f"version {VERSION} does not know {method} {path}")
         parameters = dict(parse_qsl(query))
         require_known(parameters, operation.__kwdefaults__ or ())
@@ -716,18 +609,45 @@ class Request:
 
     def get_programs(self) -> object:
         """The programs that are known."""
-        return [program.view() for program in list(PROGRAMS.known.values())]
+        return [program.view() for program in list(self.known.values())]
 
     def put_programs(self, name: str, spec: dict[str, Any], *, wait_ms: str = "0") -> object:
-        """Starts a program, once."""
+        """Starts a program once, however often it is asked to, unless the host has gone.
+
+        What a host has given up may come after its request to end the program.
+        """
+        given = spec.pop("input", "")
         require_known(spec, SPEC)
         require_known(spec.get("limits") or (), ULIMITS)
-        return PROGRAMS.start(name, spec, self.link).exchange({"offset": 0}, int(wait_ms) / 1000)
+        with self.lock:
+            if has_gone(self.link):
+                raise ConnectionResetError(errno.ECONNRESET, "the host has gone")
+            if name not in self.known:
+                self._make_room(spec)
+                self.known[name] = Program(name, spec, given)
+            elif self.known[name].spec != spec:
+                raise Refused(409, f"{name} is the id of another program")
+        return self.known[name].exchange({"offset": 0}, int(wait_ms) / 1000)
+
+    def _make_room(self, spec: dict[str, Any]) -> None:
+        """Forgets the oldest programs that have ended. Raises `Refused` if nothing starts."""
+        if self.held_until:
+            raise Refused(503, "nothing starts before the programs are released")
+        if spec.get("agent", INSTANCE) != INSTANCE:
+            raise Refused(410, "the agent was restarted; the program may have run before")
+        ended = [one for one in self.known.values() if one.returncode is not None]
+        sizes = [one.end - one.frames[0][0] if one.frames else 0 for one in ended]
+        while len(ended) > ENDED_PROGRAMS or sum(sizes) > ENDED_BYTES:
+            sizes.pop(0)
+            is_gone(self.known.pop(ended.pop(0).name).group)
 
     def patch_programs(self, name: str, body: dict[str, Any], *, wait_ms: str = "0") -> object:
         """Whatever a host has for a program, and its news."""
         require_known(body, EXCHANGE)
-        program = PROGRAMS.get(name)
+        with self.lock:  # it may start in this moment
+            program = self.known.get(name)
+        if program is None:
+            raise Refused(404, f"{name}: no such program")
         if "signal" in body:
             program.signal(body["signal"])
         if "terminal" in body:
@@ -760,18 +680,16 @@ class Request:
 
     def get_folders(self, path: str) -> Iterator[bytes]:
         """A folder as a tar stream, which is cut off if tar fails."""
+        os.listdir(unquote_to_bytes(path))  # raises what is wrong with it
         with tar(unquote_to_bytes(path), "-cf", "-", ".") as child:
             yield from iter(lambda: child.stdout.read(PART), b"")
 
     def put_folders(self, path: str, parts: Iterable[bytes]) -> None:
-        """Unpacks a tar stream: into a folder that is there, else as a whole or not at all."""
-        folder = unquote_to_bytes(path)
-        if os.path.exists(folder):
-            os.listdir(folder)  # raises what is wrong with it
-            return unpack(folder, parts)
-        with replacing(folder) as new:
+        """Makes a folder of a tar stream, as a whole or not at all."""
+        with replacing(unquote_to_bytes(path)) as new:
             os.mkdir(new, 0o755)
-            unpack(new, parts)
+            with tar(new, "-xpof", "-") as child:
+                child.stdin.writelines(parts)
 
     def get_ports(self, number: str) -> socket.socket:
         """A connection to a port of the guest's own address."""
@@ -780,19 +698,55 @@ class Request:
         return socket.create_connection(("127.0.0.1", int(number)))
 
     def put_identity(self, members: dict[str, Any]) -> None:
-        """Replaces what a clone must not share with another one, or the time of day alone."""
+        """Replaces what a clone must not share with another one, or the time of day alone.
+
+        With `release`, everything runs again afterwards, and not after a failure; it must have
+        stood still since the hold.
+        """
         require_known(members, (*RENEWALS, "release"))
         if not ISOLATED:
             raise Refused(403, "this agent is a process of a host, not of a machine")
-        PROGRAMS.renew(members)
+        with self.lock:
+            if members.get("release") and not self.held_until:
+                raise Refused(409, "the programs are not held any more")
+            for name in RENEWALS:
+                if members.get(name):
+                    RENEWALS[name](members[name])
+            if members.get("release"):
+                self.stand_still(False)
 
     def put_hold(self) -> None:
-        """Makes everything but the agent stand still."""
-        PROGRAMS.hold()
+        """Makes everything but the agent stand still, until it is released or for some time."""
+        if ISOLATED and not HOME:
+            raise Refused(403, "nothing can be held without cgroup 2")
+        with self.lock:
+            type(self).held_until = time.monotonic() + HELD_SECONDS
+            try:
+                self.stand_still(True)
+            except BaseException:
+                self.stand_still(False)
+                raise
 
     def delete_hold(self) -> None:
         """Lets everything run again."""
-        PROGRAMS.release()
+        with self.lock:
+            self.stand_still(False)
+
+    @classmethod
+    def stand_still(cls, wanted: bool) -> None:
+        """Freezes everything but the agent, or lets it run; of a host, its own programs alone."""
+        own = [program.group for program in cls.known.values()]
+        for group in groups_beside(HOME) if ISOLATED else own:
+            freeze(group, wanted)
+        if not wanted:
+            cls.held_until = 0.0
+
+    @classmethod
+    def expire(cls) -> None:
+        """Lets everything run again after some time."""
+        with cls.lock:
+            if 0 < cls.held_until <= time.monotonic():
+                cls.stand_still(False)
 
 
 def join(port: socket.socket, link: socket.socket) -> None:
@@ -815,7 +769,6 @@ def relay(source: socket.socket, target: socket.socket, end: int) -> None:
 
 
 HOME = own_group()
-PROGRAMS = Programs()
 ISOLATED = False  # before `main` knows where it listens, and wherever this is only imported
 
 
@@ -860,13 +813,16 @@ def main(where: str) -> None:
         print("agent: no cgroup 2: a kill reaches one process group alone", file=sys.stderr)
     if ISOLATED:
         end_groups(NAMES)  # of an agent before this one
-    PROGRAMS.release()
+    Request.stand_still(False)
     print("agent: listening", flush=True)
     ends: list[Any] = [listener, stopped] if where.isdecimal() else [listener, stopped, 0]
-    while select.select(ends, [], [])[0] == [listener]:
-        accept(listener)
-    PROGRAMS.lock.acquire()  # nothing starts any more
-    for program in PROGRAMS.known.values():
+    while (ready := select.select(ends, [], [], 1.0)[0]) in ([], [listener]):
+        if ready:
+            accept(listener)
+        if Request.held_until:
+            Request.expire()
+    Request.lock.acquire()  # nothing starts any more
+    for program in Request.known.values():
         program.signal(signal.SIGKILL)
     end_groups(GROUP_NAME)
 

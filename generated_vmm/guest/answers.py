@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, repeat
 from typing import Literal
 
 from generated_vmm.errors import VmmError, shorten
@@ -16,7 +15,7 @@ from generated_vmm.misuse import Raw, Told
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed, HttpAnswer
 
-REFUSALS = {404: errors.ProgramLost, 410: errors.ProgramLost, 503: errors.GuestHeld}
+REFUSALS = {404: errors.ProgramLost, 410: errors.ProgramLost, 503: errors.GuestAgentLost}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,15 @@ class Output(Told):
     lost_bytes: int = 0
 
 
+def pieces_of(output: models.ProgramOutput) -> list[Output]:
+    """The output in a response."""
+    return [
+        Output("stderr" if each.is_error else "stdout", Raw(each.data), max(0, each.lost_bytes))
+        for each in output.frames
+        if each.data
+    ]
+
+
 def no_connection(what: str, error: VmmError | CallFailed) -> errors.GuestError:
     """The error for a connection that was not made: of the machine, or of its agent.
 
@@ -38,10 +46,8 @@ def no_connection(what: str, error: VmmError | CallFailed) -> errors.GuestError:
     cause = error.__cause__
     is_refused = isinstance(cause, ConnectionRefusedError) and cause.errno is None
     if is_refused or isinstance(cause, ConnectionResetError):
-        return errors.GuestAgentError(
-            f"{what}: the machine responds, but no agent listens: {error}. For one that starts, "
-            "wait_until_ready() waits"
-        )
+        told = f"{what}: the machine responds, but no agent listens: {error}. For one that starts, "
+        return errors.GuestAgentError(f"{told}wait_until_ready() waits")
     return errors.GuestMachineError(f"{what}: {error}")
 
 
@@ -63,36 +69,15 @@ def failures(what: str, operation: Operation[object]) -> Iterator[None]:
 
 def value_of(what: str, operation: Operation[Answer], answer: HttpAnswer, name: str) -> Answer:
     """The value in a response. Raises the error that it stands for; `name` is a path in it."""
-    if not 200 <= answer.status_code < 300:
-        raise _refusal(f"{what}: {operation}", answer, name)
+    status = answer.status_code
     try:
-        return operation.read(answer.content)
-    except ValueError as error:
-        text = f"{what}: {operation}: not a response of an agent: {shorten(str(error))}"
-        raise errors.GuestAgentError(text, operation) from error
-
-
-def _refusal(what: str, answer: HttpAnswer, name: str) -> Exception:
-    try:
+        if 200 <= status < 300:
+            return operation.read(answer.content)
         fault = models.Fault.from_answer(answer.content)
-    except ValueError:
-        reason = f"{what}: status {answer.status_code} without a reason"
-        return errors.GuestAgentError(reason)
+    except ValueError as error:
+        told = f"{what}: {operation}: not a response of an agent, with status {status}"
+        raise errors.GuestAgentError(f"{told}: {shorten(str(error))}", operation) from error
     text = shorten(fault.fault_message)
     if fault.errno:
-        return OSError(fault.errno, f"{text} (in the guest)", name or None)
-    if answer.status_code == 501:
-        said = f"{what}: the agent is too old: {text}"
-        return errors.GuestAgentTooOld(said, fault.version or 0)
-    kind = REFUSALS.get(answer.status_code, errors.GuestAgentError)
-    return kind(f"{what}: refused: {text}")
-
-
-def pieces_of(output: models.ProgramOutput) -> list[Output]:
-    """The output in a response; what is lost comes before the first piece."""
-    lost = chain([max(0, output.lost_bytes)], repeat(0))
-    return [
-        Output("stderr" if frame.is_error else "stdout", Raw(frame.data), before)
-        for frame, before in zip(output.frames, lost, strict=False)
-        if frame.data
-    ]
+        raise OSError(fault.errno, f"{text} (in the guest)", name or None)
+    raise REFUSALS.get(status, errors.GuestAgentError)(f"{what}: {operation}: refused: {text}")

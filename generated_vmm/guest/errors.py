@@ -3,16 +3,11 @@
 GuestError (a VmmError)
   GuestMachineError     no connection to the machine (also a ConnectionError)
   GuestAgentError       the machine is there, but its agent does not respond as it should
-    GuestAgentLost      it ended the connection (also a ConnectionError)
+    GuestAgentLost      it ended the connection, or stands still (also a ConnectionError)
     GuestAgentTimeout   no response in time (also a TimeoutError)
-    GuestAgentTooOld    the agent lacks an operation or a field
-    GuestHeld           the guest stands still for a snapshot
-  GuestProgramError     the agent did its part
+  GuestProgramError     the agent did its part, and what the program did is no result
     ProgramFailed       the exit status is not 0, with `check`
     ProgramTimeout      the time limit ended the program (also a TimeoutError)
-    ProgramOutputTooLarge
-                        the program wrote more than the host takes
-    ProgramOutputLost   some of its output can be read no more
     ProgramLost         the agent does not know the program (any more)
 
 What the guest's operating system refuses is the `OSError` that Python has for it, such as
@@ -22,7 +17,6 @@ What the guest's operating system refuses is the `OSError` that Python has for i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from signal import Signals
 from typing import NoReturn
 
 from generated_vmm.errors import VmmError
@@ -39,27 +33,15 @@ class GuestMachineError(GuestError, ConnectionError):
 
 
 class GuestAgentError(GuestError):
-    """The machine is there, but its agent is not, has ended the connection, or broke the API."""
+    """The machine is there, but its agent is not, refuses the request, or broke the API."""
 
 
 class GuestAgentLost(GuestAgentError, ConnectionError):
-    """The connection to the agent ended before the response."""
+    """The connection ended before the response, or the guest is held for a snapshot."""
 
 
 class GuestAgentTimeout(GuestAgentError, TimeoutError):
     """The agent did not respond in time; it may still carry out the request."""
-
-
-class GuestHeld(GuestAgentError):
-    """The guest stands still for a snapshot: nothing starts before it is released."""
-
-
-class GuestAgentTooOld(GuestAgentError):
-    """The agent has the version `version` and lacks what the message names."""
-
-    def __init__(self, message: str, version: int) -> None:
-        super().__init__(message)
-        self.version = version
 
 
 class GuestProgramError(GuestError):
@@ -68,14 +50,6 @@ class GuestProgramError(GuestError):
 
 class ProgramLost(GuestProgramError):
     """The agent knows no such program: it has forgotten it, or was restarted."""
-
-
-class ProgramOutputTooLarge(GuestProgramError):
-    """The program wrote more than `max_output_bytes`, and was ended."""
-
-
-class ProgramOutputLost(GuestProgramError):
-    """Some of the output can be read no more: another host has read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,42 +70,25 @@ class CompletedProgram(Told):
         raise TypeError(f"{self.args[0]} has ended: compare its returncode, or pass check=True")
 
     @property
-    def signal(self) -> int | None:
-        """The signal that ended the program: `signal.Signals`, or a number without a name."""
-        number = -self.returncode
-        if number <= 0:
-            return None
-        return Signals(number) if number in set(Signals) else number
-
-    @property
     def text(self) -> str:
         """`stdout` as text; bytes that are not UTF-8 are replaced."""
         return self.stdout.decode(errors="replace")
 
     def check_returncode(self) -> None:
         """Raises `ProgramFailed` unless the exit status is 0."""
-        if self.returncode:
-            raise ProgramFailed(self)
+        if status := self.returncode:
+            how = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+            said = " ".join(self.stderr[-500:].decode(errors="replace").split())
+            raise ProgramFailed(self, f"{how}: {said}".rstrip(": "))
 
 
 class ProgramFailed(GuestProgramError):
     """The program ended with an exit status other than 0, or by a signal; see `completed`."""
 
-    def __init__(self, completed: CompletedProgram) -> None:
-        by = completed.signal
-        name = by.name if isinstance(by, Signals) else f"signal {by}"
-        how = f"ended by {name}" if by else f"exit status {completed.returncode}"
-        super().__init__(f"{completed.args[0]}: {how}: {_end_of(completed.stderr)}".rstrip(": "))
+    def __init__(self, completed: CompletedProgram, how: str) -> None:
+        super().__init__(f"{completed.args[0]}: {how}")
         self.completed = completed
 
 
-class ProgramTimeout(GuestProgramError, TimeoutError):
+class ProgramTimeout(ProgramFailed, TimeoutError):
     """The time limit ended the program and all its processes; see `completed`."""
-
-    def __init__(self, completed: CompletedProgram) -> None:
-        super().__init__(f"{completed.args[0]}: ended by its time limit")
-        self.completed = completed
-
-
-def _end_of(stderr: bytes) -> str:
-    return " ".join(stderr[-500:].decode(errors="replace").split())

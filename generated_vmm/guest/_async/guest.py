@@ -17,14 +17,8 @@ from generated_vmm.facade.elsewhere import GUEST
 from generated_vmm.guest import errors
 from generated_vmm.guest._async.link import AsyncLink, AsyncMachine
 from generated_vmm.guest._async.path import AnyPath, AsyncGuestPath
-from generated_vmm.guest._async.program import (
-    DEFAULT_MAX_OUTPUT_BYTES,
-    LONGEST_WAIT,
-    AsyncProgram,
-    tell_unread,
-)
+from generated_vmm.guest._async.program import LONGEST_WAIT, MAX_OUTPUT_BYTES, AsyncProgram
 from generated_vmm.guest._generated import models, operations
-from generated_vmm.guest.answers import Output, pieces_of
 from generated_vmm.misuse import (
     Told,
     require_arguments,
@@ -36,10 +30,7 @@ from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
-API_VERSION = 1
 SEED_BYTES = 64
-PORTS = range(1, 65536)
-NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | AsyncGuestPath
 
 
@@ -48,7 +39,7 @@ class ProgramOptions(TypedDict, total=False):
 
     `env` adds to the variables of the agent. After `timeout` seconds, the program ends with all its
     processes. `terminal` gives the program a terminal of some `rows` and `columns`, and one stream
-    of output. `id` is random by default.
+    of output.
     """
 
     cwd: Argument | None
@@ -57,7 +48,6 @@ class ProgramOptions(TypedDict, total=False):
     limits: models.Limits | models.LimitsFields | None
     terminal: models.TerminalSize | models.TerminalSizeFields | None
     timeout: float | None
-    id: str | None
 
 
 class AsyncGuest(Context, Told):
@@ -65,7 +55,8 @@ class AsyncGuest(Context, Told):
 
     `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
     unix socket; with `port=None` it is the path of the agent's own unix socket. `timeout` is for
-    the agent's response, in seconds. Tasks may share a guest, and their requests run side by side.
+    the agent's response, in seconds. Each request has a connection of its own, so nothing needs to
+    be closed. Tasks may share a guest, and their requests run side by side.
     """
 
     _elsewhere = GUEST
@@ -77,46 +68,23 @@ class AsyncGuest(Context, Told):
         port: int | None = DEFAULT_PORT,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self._link = AsyncLink(machine, port, timeout)
+        self._link, self.timeout = AsyncLink(machine, port, timeout), timeout
         self._instance: str | None = None
-
-    @property
-    def timeout(self) -> float:
-        """Seconds for the agent's response."""
-        return self._link.timeout
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._link.what}>"
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Does nothing: each request has a connection of its own, and programs run on."""
-
-    async def info(self) -> models.AgentInfo:
-        """The agent; raises `GuestAgentTooOld` for a version before this client's."""
-        return self._known(await self._link.send(operations.describe_agent()))
-
-    def _known(self, info: models.AgentInfo) -> models.AgentInfo:
-        if info.version < API_VERSION:
-            lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
-            said = f"{self._link.what}: the agent is too old: {lacks}"
-            raise errors.GuestAgentTooOld(said, info.version)
-        self._instance = info.instance
-        return info
+        """Does nothing: programs run on."""
 
     async def wait_until_ready(self, timeout: float = 60.0) -> models.AgentInfo:
-        """Waits until the agent responds; raises the last `GuestError` if it does not in time.
-
-        One that stays is raised immediately: the machine was started without a vsock device.
-        """
+        """Waits until the agent responds; raises the last `GuestError` if it does not in time."""
         until, again = deadline_after(timeout), errors.GuestError
-        ask = operations.describe_agent()
-        return self._known(await self._link.send(ask, until=until, again=again))
+        return await self._link.send(operations.describe_agent(), until=until, again=again)
+
+    async def info(self) -> models.AgentInfo:
+        """The agent."""
+        return await self._link.send(operations.describe_agent())
 
     async def run(
         self,
@@ -124,7 +92,7 @@ class AsyncGuest(Context, Told):
         *,
         input: bytes | None = None,
         check: bool = False,
-        max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
         **options: Unpack[ProgramOptions],
     ) -> errors.CompletedProgram:
         """Runs a program to its end, as `subprocess.run` does, and returns status and output.
@@ -133,28 +101,28 @@ class AsyncGuest(Context, Told):
         it cannot be started. A caller that is interrupted ends the program.
         """
         require_bytes("input", input)
-        timeout, wait = options.get("timeout"), LONGEST_WAIT if input is None else 0.0
-        program, known = await self._start(args, input is not None, wait, options, ends=True)
+        spec = _spec(args, options, input=input or None)
+        timeout, name = options.get("timeout"), uuid.uuid4().hex
+        deadline = deadline_after(None if timeout is None else timeout + self.timeout)
         try:
-            deadline = deadline_after(None if timeout is None else timeout + self.timeout)
-            completed = await program.complete(known, input, max_output_bytes, deadline)
+            program = await self._start(name, spec, LONGEST_WAIT)
+            completed = await program.communicate(max_output_bytes, deadline)
         except BaseException:
-            await finished(self._end, program.id)
+            await finished(self._end, name)
             raise
-        if program.timed_out:
-            raise errors.ProgramTimeout(completed)
+        if program.state.timed_out:
+            raise errors.ProgramTimeout(completed, "ended by its time limit")
         if check:
             completed.check_returncode()
         return completed
 
-    async def _end(self, name: str) -> None:
-        """Ends a program that may be there."""
-        kill = models.Exchange(signal=SIGKILL)
-        with suppress(errors.GuestError, OSError):
-            await self._link.send(operations.exchange_with_program(name, kill))
-
     async def start(
-        self, args: Sequence[Argument], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self,
+        args: Sequence[Argument],
+        *,
+        stdin: bool = False,
+        id: str | None = None,
+        **options: Unpack[ProgramOptions],
     ) -> AsyncProgram:
         """Starts a program; without `stdin` its input is empty.
 
@@ -162,52 +130,36 @@ class AsyncGuest(Context, Told):
         A second call with the same `id` and arguments returns the same program, from any process.
         Without an `id`, a caller that is interrupted or gets no response ends the program.
         """
-        ends = options.get("id") is None  # nobody else could
-        program, _ = await self._start(args, stdin, 0.0, options, ends=ends)
-        return program
+        require_kind("stdin", stdin, "True, and write(data) writes", bool)
+        spec, name = _spec(args, options, stdin=stdin), id or uuid.uuid4().hex
+        try:
+            return await self._start(name, spec, 0.0)
+        except BaseException:
+            if id is None:  # nobody else could end it
+                await finished(self._end, name)
+            raise
 
-    async def _start(
-        self,
-        args: Sequence[Argument],
-        stdin: bool,
-        wait: float,
-        options: ProgramOptions,
-        *,
-        ends: bool,
-    ) -> tuple[AsyncProgram, list[Output]]:
-        """The program, and the output that comes in time.
-
-        After an interruption and without a response, `ends` a program that may be there.
-        """
-        args = require_arguments(args)
-        require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
-        captured = ". Output is always captured, as bytes"
-        require_options(options, ProgramOptions.__annotations__, captured)
-        own, timeout = options.pop("id", None), options.pop("timeout", None)
-        if timeout is not None:
-            require_seconds(timeout)
-        given: dict[str, object] = {
-            **options,
-            "args": [_text(argument) for argument in args],
-            "cwd": _text(options.get("cwd")),
-            "stdin": stdin,
-            "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
-        }
-        spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
-        spec.agent, name = self._instance or (await self.info()).instance, own or uuid.uuid4().hex
+    async def _start(self, name: str, spec: models.ProgramSpec, wait: float) -> AsyncProgram:
+        if self._instance is None:
+            self._instance = (await self.info()).instance
+        spec.agent = self._instance
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = await self._link.send(operation, wait, name=spec.args[0])
-            return AsyncProgram(self._link, name, spec.args, answer.program, 0), pieces_of(answer)
-        except BaseException as error:
-            if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
-                error.add_note(f"args is a list of words: {spec.args[0].split()}")
-            if own is None and isinstance(error, errors.ProgramLost):
-                self._instance = None  # nobody repeats this start: the next one asks who is there
-            is_refused = isinstance(error, errors.GuestError | OSError)
-            if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
-                await finished(self._end, name)
+        except errors.ProgramLost:  # the agent was restarted: the next start asks who is there
+            self._instance = None
             raise
+        except FileNotFoundError as error:
+            if " " in spec.args[0]:
+                error.add_note(f"args is a list of words: {spec.args[0].split()}")
+            raise
+        return AsyncProgram(self._link, name, spec.args, answer, 0)
+
+    async def _end(self, name: str) -> None:
+        """Ends a program that may be there."""
+        kill = models.Exchange(signal=SIGKILL)
+        with suppress(errors.GuestError, OSError):
+            await self._link.send(operations.exchange_with_program(name, kill))
 
     async def attach(self, id: str, *, offset: int = 0) -> AsyncProgram:
         """A program that this or another process of the host has started.
@@ -216,21 +168,15 @@ class AsyncGuest(Context, Told):
         ValueError if there are not as many.
         """
         require_kind("id", id, "the id of a program, such as program.id", str)
-        operation = operations.exchange_with_program(id, models.Exchange())
-        state = (await self._link.send(operation)).program
-        if not 0 <= offset <= state.output_bytes:
-            raise ValueError(f"offset {offset}: the output of {id} has {state.output_bytes} bytes")
-        return AsyncProgram(self._link, id, state.args, state, offset)
+        told = await self._link.send(operations.exchange_with_program(id, models.Exchange()))
+        size = told.program.output_bytes
+        if not 0 <= offset <= size:
+            raise ValueError(f"offset {offset}: the output of {id} has {size} bytes")
+        return AsyncProgram(self._link, id, told.program.args, told, offset)
 
     async def programs(self) -> list[models.ProgramState]:
-        """The programs that the agent knows: all that run, and the last that have ended.
-
-        Emits a RuntimeWarning for one that stands still because nobody has read its output.
-        """
-        found = await self._link.send(operations.list_programs())
-        for state in found:
-            tell_unread(state)
-        return found
+        """The programs that the agent knows: all that run, and the last that have ended."""
+        return await self._link.send(operations.list_programs())
 
     def path(self, path: AnyPath) -> AsyncGuestPath:
         """A file or folder of the guest."""
@@ -238,15 +184,15 @@ class AsyncGuest(Context, Told):
 
     async def connect(self, port: int) -> Stream:
         """A connection to a TCP port of the guest's loopback address."""
-        if port not in PORTS:
-            raise ValueError(f"{port!r} is no port: it must be a number from 1 to 65535")
+        if not 0 < port < 65536:
+            raise ValueError(f"{port} is no port: it must be a number from 1 to 65535")
         return await self._link.join(operations.connect_port(str(port)), f"port {port}")
 
     async def hold(self) -> None:
         """Makes everything but the agent stand still, for a snapshot.
 
-        The guest runs again after `release`, after `set_clock` or `renew_identity` with `release`,
-        or after a minute in which the machine is not paused. Nothing starts meanwhile.
+        The guest runs again after `release`, after `renew_identity` with `release`, or after a
+        minute in which the machine is not paused. Nothing starts meanwhile.
         """
         await self._link.send(operations.hold_programs())
 
@@ -254,12 +200,9 @@ class AsyncGuest(Context, Told):
         """Lets a guest that is held run again; does nothing to another one."""
         await self._link.send(operations.release_programs())
 
-    async def set_clock(self, *, release: bool = False) -> None:
-        """Sets the guest's clock to that of the host; a guest that was paused is late.
-
-        With `release`, a guest that is held runs afterwards.
-        """
-        await self._renew(unix_ns=time.time_ns(), release=release)
+    async def set_clock(self) -> None:
+        """Sets the guest's clock to that of the host; a guest that was paused is late."""
+        await self._renew(unix_ns=time.time_ns())
 
     async def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
@@ -268,31 +211,37 @@ class AsyncGuest(Context, Told):
         """
         await self._renew(seed=os.urandom(SEED_BYTES))
 
-    async def renew_identity(
-        self,
-        *,
-        hostname: str | None = None,
-        machine_id: str | None = None,
-        host_keys: bool = True,
-        release: bool = False,
-    ) -> None:
+    async def renew_identity(self, *, hostname: str | None = None, release: bool = False) -> None:
         """Makes a clone another machine, before anything else is asked of it.
 
-        Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
-        None, and makes new keys of the SSH server. With `release`, a guest that is held runs
-        afterwards; `GuestAgentError` says that it was not held any more.
+        Reseeds, then sets the clock, a new machine id, the hostname unless it is None, and makes
+        new keys of the SSH server. With `release`, a guest that is held runs afterwards;
+        `GuestAgentError` says that it was not held any more.
         """
         await self._renew(
             seed=os.urandom(SEED_BYTES),
             unix_ns=time.time_ns(),
-            machine_id=machine_id or uuid.uuid4().hex,
+            machine_id=uuid.uuid4().hex,
             hostname=hostname,
-            host_keys=host_keys,
+            host_keys=True,
             release=release,
         )
 
     async def _renew(self, **members: Unpack[models.IdentityFields]) -> None:
         await self._link.send(operations.renew_identity(models.Identity(**members)))
+
+
+def _spec(args: Sequence[Argument], options: ProgramOptions, **given: object) -> models.ProgramSpec:
+    """What the agent is told of a program. Raises TypeError and ValueError for mistakes."""
+    captured = ". Output is always captured, as bytes"
+    require_options(options, ProgramOptions.__annotations__, captured)
+    words = [_text(argument) for argument in require_arguments(args)]
+    given |= {**options, "args": words, "cwd": _text(options.get("cwd"))}
+    given.pop("timeout", None)
+    if (timeout := options.get("timeout")) is not None:
+        require_seconds(timeout)
+        given["timeout_ms"] = math.ceil(timeout * 1000)
+    return as_model(models.ProgramSpec, given, {})
 
 
 def _text(argument: Argument | None) -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
 from urllib.parse import quote_from_bytes
 
@@ -18,8 +17,8 @@ from generated_vmm.operation import Operation
 
 DEFAULT_MAX_BYTES = 67_108_864
 AnyPath: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Progress: TypeAlias = Callable[[int, int | None], object]
-"""Called with the bytes so far and all bytes, None if nobody knows."""
+Progress: TypeAlias = Callable[[int], object]
+"""Called with the bytes that were moved so far."""
 
 
 class AsyncGuestPath(Told, Here):
@@ -27,7 +26,7 @@ class AsyncGuestPath(Told, Here):
 
     What the guest's system refuses raises Python's `OSError` for it, such as `FileNotFoundError`.
     A file is replaced as a whole or not at all. Mode and owner stay unless others are passed; a new
-    file has mode 0o644. `owner` is a user's name or `uid:gid`.
+    file has mode 0o644. `owner` is a user's name.
     """
 
     _elsewhere = PATH
@@ -36,20 +35,10 @@ class AsyncGuestPath(Told, Here):
         self._link, self._bytes = link, os.fsencode(path)
         if not self._bytes.startswith(b"/"):
             raise ValueError(f"{path!r} is not an absolute path")
-        if b"\0" in self._bytes:
-            raise ValueError(f"{path!r} has a NUL character")
         self._quoted = quote_from_bytes(self._bytes, safe="")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AsyncGuestPath):
-            return NotImplemented
-        return (self._link, self._bytes) == (other._link, other._bytes)
-
-    def __hash__(self) -> int:
-        return hash(self._bytes)
 
     def __str__(self) -> str:
         return os.fsdecode(self._bytes)
@@ -64,21 +53,13 @@ class AsyncGuestPath(Told, Here):
         return type(self)(self._link, os.path.join(self._bytes, os.fsencode(name)))
 
     async def stat(self) -> models.FileStat:
-        """What the path leads to."""
+        """What the path leads to. Raises FileNotFoundError if there is nothing."""
         return await self._link.send(operations.stat_file(self._quoted), name=str(self))
-
-    async def exists(self) -> bool:
-        """Whether the path leads to something."""
-        try:
-            await self.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
 
     async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
         content = io.BytesIO()
-        await self._read_into(operations.read_file(self._quoted), content, max_bytes, None)
+        await self.read_into(content, max_bytes=max_bytes)
         return content.getvalue()
 
     async def read_into(
@@ -88,8 +69,7 @@ class AsyncGuestPath(Told, Here):
 
         Raises `GuestProgramError` after `max_bytes`: a guest may send bytes without end.
         """
-        total = (await self.stat()).size if progress else None
-        await self._read_into(operations.read_file(self._quoted), file, max_bytes, progress, total)
+        await self._read(operations.read_file(self._quoted), file, max_bytes, progress)
 
     async def read_tar_into(
         self, file: BinaryIO, *, max_bytes: int | None = None, progress: Progress | None = None
@@ -98,7 +78,29 @@ class AsyncGuestPath(Told, Here):
 
         Raises `GuestProgramError` after `max_bytes`.
         """
-        await self._read_into(operations.read_folder(self._quoted), file, max_bytes, progress)
+        await self._read(operations.read_folder(self._quoted), file, max_bytes, progress)
+
+    async def _read(
+        self,
+        operation: Operation[None],
+        file: BinaryIO,
+        max_bytes: int | None,
+        progress: Progress | None,
+    ) -> None:
+        require_opened(file, "write", "wb")
+        require_kind("max_bytes", max_bytes, "a number of bytes", int)
+        size = 0
+
+        def sink(part: bytes) -> None:
+            nonlocal size
+            size += len(part)
+            if max_bytes is not None and size > max_bytes:
+                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
+            file.write(part)
+            if progress is not None:
+                progress(size)
+
+        await self._link.move(operation, str(self), sink=sink)
 
     async def write_bytes(
         self, data: bytes, *, mode: int | None = None, owner: str | None = None
@@ -119,9 +121,9 @@ class AsyncGuestPath(Told, Here):
         await self._write(operation, file, progress)
 
     async def write_tar_from(self, file: BinaryIO, *, progress: Progress | None = None) -> None:
-        """Unpacks the tar in an open file of the host. Everything belongs to the agent's user.
+        """Makes a folder of the tar in an open file of the host, as a whole or not at all.
 
-        A new folder is made as a whole or not at all; one that exists is merged, file by file.
+        Everything belongs to the agent's user. A folder that has something in it raises OSError.
         """
         await self._write(operations.write_folder(self._quoted), file, progress)
 
@@ -129,37 +131,12 @@ class AsyncGuestPath(Told, Here):
         self, operation: Operation[None], file: BinaryIO, progress: Progress | None
     ) -> None:
         require_opened(file, "read", "rb")
-        require_progress(progress)
         at = file.tell()
         size = file.seek(0, os.SEEK_END) - at
         file.seek(at)
         if at and not size:
             raise ValueError("file is at its end: file.seek(0) goes back to its beginning")
         await self._link.move(operation, str(self), size=size, parts=parts_of(file, size, progress))
-
-    async def _read_into(
-        self,
-        operation: Operation[None],
-        file: BinaryIO,
-        max_bytes: int | None,
-        progress: Progress | None,
-        total: int | None = None,
-    ) -> None:
-        require_opened(file, "write", "wb")
-        require_progress(progress)
-        require_kind("max_bytes", max_bytes, "a number of bytes", int)
-        size = 0
-
-        def sink(part: bytes) -> None:
-            nonlocal size
-            size += len(part)
-            if max_bytes is not None and size > max_bytes:
-                raise GuestProgramError(f"{self!r} has more than {max_bytes} bytes")
-            file.write(part)
-            if progress is not None:
-                progress(size, total)
-
-        await self._link.move(operation, str(self), sink=sink)
 
 
 def octal(mode: int | None) -> str | None:
@@ -172,19 +149,11 @@ def octal(mode: int | None) -> str | None:
     return f"{mode:o}"
 
 
-def require_progress(progress: Progress | None) -> None:
-    """Raises TypeError for a coroutine function."""
-    if iscoroutinefunction(progress):
-        raise TypeError("progress is a coroutine function: it must be a `def`")
-
-
 def parts_of(file: BinaryIO, size: int, progress: Progress | None) -> Iterator[bytes]:
-    """The next bytes of a file, part by part. Raises ValueError if it becomes shorter."""
+    """The next bytes of a file, part by part."""
     sent = 0
     while part := file.read(min(PART, size - sent)):
         yield part
         sent += len(part)
         if progress is not None:
-            progress(sent, size)
-    if sent < size:
-        raise ValueError(f"the file became shorter while it was read: {sent} of {size} bytes")
+            progress(sent)

@@ -109,7 +109,7 @@ def read_file(path: str) -> Operation[None]:
 
 
 def write_file(path: str, *, mode: str | None = None, owner: str | None = None) -> Operation[None]:
-    """Replace a file as a whole, with a mode (octal) and an owner (`user` or `uid:gid`).
+    """Replace a file as a whole, with a mode (octal) and an owner (a user's name).
 
     PUT /files/{path}.
     """
@@ -137,7 +137,7 @@ def read_folder(path: str) -> Operation[None]:
 
 
 def write_folder(path: str) -> Operation[None]:
-    """Unpack a tar stream into a folder, which is made as a whole if it is new.
+    """Make a folder of a tar stream, as a whole or not at all. One that has something in it stays.
 
     PUT /folders/{path}.
     """

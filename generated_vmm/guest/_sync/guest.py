@@ -19,13 +19,7 @@ from generated_vmm.guest import errors
 from generated_vmm.guest._generated import models, operations
 from generated_vmm.guest._sync.link import Link, Machine
 from generated_vmm.guest._sync.path import AnyPath, GuestPath
-from generated_vmm.guest._sync.program import (
-    DEFAULT_MAX_OUTPUT_BYTES,
-    LONGEST_WAIT,
-    Program,
-    tell_unread,
-)
-from generated_vmm.guest.answers import Output, pieces_of
+from generated_vmm.guest._sync.program import LONGEST_WAIT, MAX_OUTPUT_BYTES, Program
 from generated_vmm.misuse import (
     Told,
     require_arguments,
@@ -37,10 +31,7 @@ from generated_vmm.transport.calls import deadline_after, require_seconds
 
 DEFAULT_PORT = 1024
 DEFAULT_TIMEOUT = 10.0
-API_VERSION = 1
 SEED_BYTES = 64
-PORTS = range(1, 65536)
-NO_RESPONSE = errors.GuestAgentLost, errors.GuestAgentTimeout
 Argument: TypeAlias = str | os.PathLike[str] | GuestPath
 
 
@@ -49,7 +40,7 @@ class ProgramOptions(TypedDict, total=False):
 
     `env` adds to the variables of the agent. After `timeout` seconds, the program ends with all its
     processes. `terminal` gives the program a terminal of some `rows` and `columns`, and one stream
-    of output. `id` is random by default.
+    of output.
     """
 
     cwd: Argument | None
@@ -58,7 +49,6 @@ class ProgramOptions(TypedDict, total=False):
     limits: models.Limits | models.LimitsFields | None
     terminal: models.TerminalSize | models.TerminalSizeFields | None
     timeout: float | None
-    id: str | None
 
 
 class Guest(Context, Told):
@@ -66,7 +56,8 @@ class Guest(Context, Told):
 
     `machine` is a monitor of `generated_vmm.process`, a client, or the path of the vsock device's
     unix socket; with `port=None` it is the path of the agent's own unix socket. `timeout` is for
-    the agent's response, in seconds. Tasks may share a guest, and their requests run side by side.
+    the agent's response, in seconds. Each request has a connection of its own, so nothing needs to
+    be closed. Tasks may share a guest, and their requests run side by side.
     """
 
     _elsewhere = GUEST
@@ -74,46 +65,23 @@ class Guest(Context, Told):
     def __init__(
         self, machine: Machine, *, port: int | None = DEFAULT_PORT, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        self._link = Link(machine, port, timeout)
+        self._link, self.timeout = Link(machine, port, timeout), timeout
         self._instance: str | None = None
-
-    @property
-    def timeout(self) -> float:
-        """Seconds for the agent's response."""
-        return self._link.timeout
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._link.what}>"
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Does nothing: each request has a connection of its own, and programs run on."""
-
-    def info(self) -> models.AgentInfo:
-        """The agent; raises `GuestAgentTooOld` for a version before this client's."""
-        return self._known(self._link.send(operations.describe_agent()))
-
-    def _known(self, info: models.AgentInfo) -> models.AgentInfo:
-        if info.version < API_VERSION:
-            lacks = f"it has version {info.version}, and this client needs {API_VERSION}"
-            said = f"{self._link.what}: the agent is too old: {lacks}"
-            raise errors.GuestAgentTooOld(said, info.version)
-        self._instance = info.instance
-        return info
+        """Does nothing: programs run on."""
 
     def wait_until_ready(self, timeout: float = 60.0) -> models.AgentInfo:
-        """Waits until the agent responds; raises the last `GuestError` if it does not in time.
-
-        One that stays is raised immediately: the machine was started without a vsock device.
-        """
+        """Waits until the agent responds; raises the last `GuestError` if it does not in time."""
         until, again = deadline_after(timeout), errors.GuestError
-        ask = operations.describe_agent()
-        return self._known(self._link.send(ask, until=until, again=again))
+        return self._link.send(operations.describe_agent(), until=until, again=again)
+
+    def info(self) -> models.AgentInfo:
+        """The agent."""
+        return self._link.send(operations.describe_agent())
 
     def run(
         self,
@@ -121,7 +89,7 @@ class Guest(Context, Told):
         *,
         input: bytes | None = None,
         check: bool = False,
-        max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
         **options: Unpack[ProgramOptions],
     ) -> errors.CompletedProgram:
         """Runs a program to its end, as `subprocess.run` does, and returns status and output.
@@ -130,28 +98,28 @@ class Guest(Context, Told):
         it cannot be started. A caller that is interrupted ends the program.
         """
         require_bytes("input", input)
-        timeout, wait = options.get("timeout"), LONGEST_WAIT if input is None else 0.0
-        program, known = self._start(args, input is not None, wait, options, ends=True)
+        spec = _spec(args, options, input=input or None)
+        timeout, name = options.get("timeout"), uuid.uuid4().hex
+        deadline = deadline_after(None if timeout is None else timeout + self.timeout)
         try:
-            deadline = deadline_after(None if timeout is None else timeout + self.timeout)
-            completed = program.complete(known, input, max_output_bytes, deadline)
+            program = self._start(name, spec, LONGEST_WAIT)
+            completed = program.communicate(max_output_bytes, deadline)
         except BaseException:
-            finished(self._end, program.id)
+            finished(self._end, name)
             raise
-        if program.timed_out:
-            raise errors.ProgramTimeout(completed)
+        if program.state.timed_out:
+            raise errors.ProgramTimeout(completed, "ended by its time limit")
         if check:
             completed.check_returncode()
         return completed
 
-    def _end(self, name: str) -> None:
-        """Ends a program that may be there."""
-        kill = models.Exchange(signal=SIGKILL)
-        with suppress(errors.GuestError, OSError):
-            self._link.send(operations.exchange_with_program(name, kill))
-
     def start(
-        self, args: Sequence[Argument], *, stdin: bool = False, **options: Unpack[ProgramOptions]
+        self,
+        args: Sequence[Argument],
+        *,
+        stdin: bool = False,
+        id: str | None = None,
+        **options: Unpack[ProgramOptions],
     ) -> Program:
         """Starts a program; without `stdin` its input is empty.
 
@@ -159,52 +127,36 @@ class Guest(Context, Told):
         A second call with the same `id` and arguments returns the same program, from any process.
         Without an `id`, a caller that is interrupted or gets no response ends the program.
         """
-        ends = options.get("id") is None  # nobody else could
-        program, _ = self._start(args, stdin, 0.0, options, ends=ends)
-        return program
+        require_kind("stdin", stdin, "True, and write(data) writes", bool)
+        spec, name = _spec(args, options, stdin=stdin), id or uuid.uuid4().hex
+        try:
+            return self._start(name, spec, 0.0)
+        except BaseException:
+            if id is None:  # nobody else could end it
+                finished(self._end, name)
+            raise
 
-    def _start(
-        self,
-        args: Sequence[Argument],
-        stdin: bool,
-        wait: float,
-        options: ProgramOptions,
-        *,
-        ends: bool,
-    ) -> tuple[Program, list[Output]]:
-        """The program, and the output that comes in time.
-
-        After an interruption and without a response, `ends` a program that may be there.
-        """
-        args = require_arguments(args)
-        require_kind("stdin", stdin, "True, and write(data) or communicate(data) writes", bool)
-        captured = ". Output is always captured, as bytes"
-        require_options(options, ProgramOptions.__annotations__, captured)
-        own, timeout = options.pop("id", None), options.pop("timeout", None)
-        if timeout is not None:
-            require_seconds(timeout)
-        given: dict[str, object] = {
-            **options,
-            "args": [_text(argument) for argument in args],
-            "cwd": _text(options.get("cwd")),
-            "stdin": stdin,
-            "timeout_ms": None if timeout is None else math.ceil(timeout * 1000),
-        }
-        spec = as_model(models.ProgramSpec, given, {})  # before anything is sent
-        spec.agent, name = self._instance or (self.info()).instance, own or uuid.uuid4().hex
+    def _start(self, name: str, spec: models.ProgramSpec, wait: float) -> Program:
+        if self._instance is None:
+            self._instance = (self.info()).instance
+        spec.agent = self._instance
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = self._link.send(operation, wait, name=spec.args[0])
-            return Program(self._link, name, spec.args, answer.program, 0), pieces_of(answer)
-        except BaseException as error:
-            if isinstance(error, FileNotFoundError) and " " in spec.args[0]:
-                error.add_note(f"args is a list of words: {spec.args[0].split()}")
-            if own is None and isinstance(error, errors.ProgramLost):
-                self._instance = None  # nobody repeats this start: the next one asks who is there
-            is_refused = isinstance(error, errors.GuestError | OSError)
-            if ends and (not is_refused or isinstance(error, NO_RESPONSE)):
-                finished(self._end, name)
+        except errors.ProgramLost:  # the agent was restarted: the next start asks who is there
+            self._instance = None
             raise
+        except FileNotFoundError as error:
+            if " " in spec.args[0]:
+                error.add_note(f"args is a list of words: {spec.args[0].split()}")
+            raise
+        return Program(self._link, name, spec.args, answer, 0)
+
+    def _end(self, name: str) -> None:
+        """Ends a program that may be there."""
+        kill = models.Exchange(signal=SIGKILL)
+        with suppress(errors.GuestError, OSError):
+            self._link.send(operations.exchange_with_program(name, kill))
 
     def attach(self, id: str, *, offset: int = 0) -> Program:
         """A program that this or another process of the host has started.
@@ -213,21 +165,15 @@ class Guest(Context, Told):
         ValueError if there are not as many.
         """
         require_kind("id", id, "the id of a program, such as program.id", str)
-        operation = operations.exchange_with_program(id, models.Exchange())
-        state = (self._link.send(operation)).program
-        if not 0 <= offset <= state.output_bytes:
-            raise ValueError(f"offset {offset}: the output of {id} has {state.output_bytes} bytes")
-        return Program(self._link, id, state.args, state, offset)
+        told = self._link.send(operations.exchange_with_program(id, models.Exchange()))
+        size = told.program.output_bytes
+        if not 0 <= offset <= size:
+            raise ValueError(f"offset {offset}: the output of {id} has {size} bytes")
+        return Program(self._link, id, told.program.args, told, offset)
 
     def programs(self) -> list[models.ProgramState]:
-        """The programs that the agent knows: all that run, and the last that have ended.
-
-        Emits a RuntimeWarning for one that stands still because nobody has read its output.
-        """
-        found = self._link.send(operations.list_programs())
-        for state in found:
-            tell_unread(state)
-        return found
+        """The programs that the agent knows: all that run, and the last that have ended."""
+        return self._link.send(operations.list_programs())
 
     def path(self, path: AnyPath) -> GuestPath:
         """A file or folder of the guest."""
@@ -235,15 +181,15 @@ class Guest(Context, Told):
 
     def connect(self, port: int) -> Stream:
         """A connection to a TCP port of the guest's loopback address."""
-        if port not in PORTS:
-            raise ValueError(f"{port!r} is no port: it must be a number from 1 to 65535")
+        if not 0 < port < 65536:
+            raise ValueError(f"{port} is no port: it must be a number from 1 to 65535")
         return self._link.join(operations.connect_port(str(port)), f"port {port}")
 
     def hold(self) -> None:
         """Makes everything but the agent stand still, for a snapshot.
 
-        The guest runs again after `release`, after `set_clock` or `renew_identity` with `release`,
-        or after a minute in which the machine is not paused. Nothing starts meanwhile.
+        The guest runs again after `release`, after `renew_identity` with `release`, or after a
+        minute in which the machine is not paused. Nothing starts meanwhile.
         """
         self._link.send(operations.hold_programs())
 
@@ -251,12 +197,9 @@ class Guest(Context, Told):
         """Lets a guest that is held run again; does nothing to another one."""
         self._link.send(operations.release_programs())
 
-    def set_clock(self, *, release: bool = False) -> None:
-        """Sets the guest's clock to that of the host; a guest that was paused is late.
-
-        With `release`, a guest that is held runs afterwards.
-        """
-        self._renew(unix_ns=time.time_ns(), release=release)
+    def set_clock(self) -> None:
+        """Sets the guest's clock to that of the host; a guest that was paused is late."""
+        self._renew(unix_ns=time.time_ns())
 
     def reseed(self) -> None:
         """Gives the guest's random numbers a secret of their own.
@@ -265,31 +208,37 @@ class Guest(Context, Told):
         """
         self._renew(seed=os.urandom(SEED_BYTES))
 
-    def renew_identity(
-        self,
-        *,
-        hostname: str | None = None,
-        machine_id: str | None = None,
-        host_keys: bool = True,
-        release: bool = False,
-    ) -> None:
+    def renew_identity(self, *, hostname: str | None = None, release: bool = False) -> None:
         """Makes a clone another machine, before anything else is asked of it.
 
-        Reseeds, then sets the clock, the machine id (random by default), the hostname unless it is
-        None, and makes new keys of the SSH server. With `release`, a guest that is held runs
-        afterwards; `GuestAgentError` says that it was not held any more.
+        Reseeds, then sets the clock, a new machine id, the hostname unless it is None, and makes
+        new keys of the SSH server. With `release`, a guest that is held runs afterwards;
+        `GuestAgentError` says that it was not held any more.
         """
         self._renew(
             seed=os.urandom(SEED_BYTES),
             unix_ns=time.time_ns(),
-            machine_id=machine_id or uuid.uuid4().hex,
+            machine_id=uuid.uuid4().hex,
             hostname=hostname,
-            host_keys=host_keys,
+            host_keys=True,
             release=release,
         )
 
     def _renew(self, **members: Unpack[models.IdentityFields]) -> None:
         self._link.send(operations.renew_identity(models.Identity(**members)))
+
+
+def _spec(args: Sequence[Argument], options: ProgramOptions, **given: object) -> models.ProgramSpec:
+    """What the agent is told of a program. Raises TypeError and ValueError for mistakes."""
+    captured = ". Output is always captured, as bytes"
+    require_options(options, ProgramOptions.__annotations__, captured)
+    words = [_text(argument) for argument in require_arguments(args)]
+    given |= {**options, "args": words, "cwd": _text(options.get("cwd"))}
+    given.pop("timeout", None)
+    if (timeout := options.get("timeout")) is not None:
+        require_seconds(timeout)
+        given["timeout_ms"] = math.ceil(timeout * 1000)
+    return as_model(models.ProgramSpec, given, {})
 
 
 def _text(argument: Argument | None) -> object:

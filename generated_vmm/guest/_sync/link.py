@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
-from inspect import getattr_static
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from generated_vmm.concurrency._sync import Stream, sleep, socket_of, stream_of
-from generated_vmm.errors import VmmConnectionError, VmmError, VmmProtocolError
+from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import VmmClient
 from generated_vmm.guest.answers import failures, no_connection, value_of
-from generated_vmm.guest.errors import GuestAgentLost, GuestAgentTooOld, GuestError, GuestHeld
+from generated_vmm.guest.errors import GuestAgentLost, GuestError
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
 from generated_vmm.transport._sync.unix import open_until, receive, send
@@ -28,7 +27,6 @@ from generated_vmm.transport.http import AnswerParser, request_bytes
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
 PART = 262_144  # bytes of a file that are sent or received at once
 PAUSE = 0.05  # seconds before a request is repeated
-AGAIN = GuestAgentLost, GuestHeld
 
 
 class ClientOwner(Protocol):
@@ -47,10 +45,6 @@ class Link:
 
     def __init__(self, machine: Machine, port: int | None, timeout: float) -> None:
         require_seconds(timeout)
-        is_known = isinstance(machine, str | os.PathLike | VmmClient)
-        if not is_known and getattr_static(machine, "client", None) is None:
-            forms = "a monitor, a client, or the path of the vsock device's socket"
-            raise TypeError(f"machine is a {type(machine).__name__}: pass {forms}")
         self.machine, self.port, self.timeout = machine, port, timeout
         self.what = f"guest of {machine!s}"
 
@@ -61,21 +55,21 @@ class Link:
         *,
         name: str = "",
         until: float | None = None,
-        again: type[GuestError] | tuple[type[GuestError], ...] = AGAIN,
+        again: type[GuestError] = GuestAgentLost,
     ) -> Answer:
         """The value in the response, which the agent may delay by `wait` seconds.
 
-        A lost connection is replaced: every operation may arrive twice. What a guest that is held
-        refuses is repeated, by default until the response would be late. Raises `GuestError`, and
-        the OSError that the agent reports, with `name` as its file.
+        A lost connection is replaced: every operation may arrive twice. By default the time is up
+        when the response would be late. Raises `GuestError`, and the OSError that the agent
+        reports, with `name` as its file.
         """
         until = deadline_after(self.timeout + wait) if until is None else until
         while True:
             try:
                 deadline = min(until, deadline_after(self.timeout + wait))
                 return self.move(operation, name, deadline=deadline)
-            except again as error:
-                if _stays(error) or time.monotonic() + PAUSE >= until:
+            except again:
+                if time.monotonic() + PAUSE >= until:
                     raise
             sleep(PAUSE)
 
@@ -118,9 +112,8 @@ class Link:
         with closing(self._open(deadline)) as connection:
             with failures(self.what, operation):
                 send(connection, request_bytes(operation), deadline)
-                while answer.status_code != 200:  # later bytes are the caller's
-                    if answer.feed(receive(connection, deadline, 1)):
-                        break
+                while not answer.feed(receive(connection, deadline, 1)):
+                    pass  # later bytes are the caller's
             value_of(self.what, operation, answer, name)
             return stream_of(connection.socket.dup())
 
@@ -128,32 +121,27 @@ class Link:
         return deadline_after(self.timeout)
 
     def _open(self, deadline: float) -> Connection:
-        machine: Any = self.machine
-        seconds = max(0.001, deadline - time.monotonic())
+        machine, seconds = self.machine, max(0.001, deadline - time.monotonic())
         try:
-            if self.port is None:
+            if not isinstance(machine, str | os.PathLike):
+                client = getattr(machine, "client", machine)
+                if not isinstance(client, VmmClient):
+                    kind, forms = type(machine).__name__, "or the path of the vsock device's socket"
+                    raise TypeError(f"machine is a {kind}: pass a monitor, a client, {forms}")
+                stream = client.connect_vsock(self.port or 0, timeout=seconds)
+            elif self.port is not None:
+                _require_socket(machine)
+                stream = connect_vsock(os.fspath(machine), self.port, seconds)
+            else:
                 with closing(Connection()) as connection:
                     open_until(deadline, connection, partial(connect_to, os.fspath(machine)))
                     return Connection(connection.socket.dup())
-            if isinstance(machine, str | os.PathLike):
-                stream = connect_vsock(_existing(machine), self.port, seconds)
-            else:
-                client: VmmClient = getattr(machine, "client", machine)
-                stream = client.connect_vsock(self.port, timeout=seconds)
         except (CallFailed, VmmError) as error:
             raise no_connection(self.what, error) from error
         return Connection(socket_of(stream))
 
 
-def _stays(error: GuestError) -> bool:
-    """Whether the same request fails in the same way for ever."""
-    cause = error.__cause__
-    is_no_agent = isinstance(error, GuestAgentTooOld) or isinstance(cause, VmmProtocolError)
-    return is_no_agent or getattr(cause, "permanent", False)
-
-
-def _existing(path: str | os.PathLike[str]) -> str:
-    """The path of a socket; a call does not wait for a machine. Raises `VmmConnectionError`."""
+def _require_socket(path: str | os.PathLike[str]) -> None:
+    """Raises `VmmConnectionError` without one: a call does not wait for a machine."""
     if not os.path.exists(path):
         raise VmmConnectionError(f"there is no socket at {os.fspath(path)}")
-    return os.fspath(path)

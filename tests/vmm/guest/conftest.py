@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -81,17 +82,13 @@ def running(tmp_path: Path) -> Iterator[Agent]:
 def connect(request: pytest.FixtureRequest) -> Iterator[Start]:
     """Makes a guest of one half, from the arguments of either."""
     with asyncio.Runner() as runner:
-        opened: list[Guest] = []
 
         def start(*args: Any, **options: Any) -> Guest:
-            is_sync = request.param == "sync"
-            made = Guest(*args, **options) if is_sync else AsyncGuest(*args, **options)
-            opened.append(cast(Guest, made if is_sync else Blocking(made, runner)))
-            return opened[-1]
+            if request.param == "sync":
+                return Guest(*args, **options)
+            return cast(Guest, Blocking(AsyncGuest(*args, **options), runner))
 
         yield start
-        for guest in opened:
-            guest.close()
 
 
 @pytest.fixture
@@ -105,8 +102,20 @@ def sync_guest(running: Agent) -> Iterator[Guest]:
         yield guest
 
 
+class Requests(agent.Request):
+    """Requests of a host that is there, to an agent of their own."""
+
+    def start(self, name: str, spec: Any) -> agent.Program:
+        self.put_programs(name, dict(spec))
+        return self.known[name]
+
+
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> agent.Programs:
+def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
     """Programs of this process, without control groups."""
     monkeypatch.setattr(agent, "HOME", "")
-    return agent.Programs()
+    monkeypatch.setattr(Requests, "known", {}, raising=False)
+    monkeypatch.setattr(Requests, "held_until", 0.0, raising=False)
+    host, guest = socket.socketpair()
+    with host, guest:
+        yield Requests(guest)

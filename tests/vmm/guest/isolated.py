@@ -58,7 +58,7 @@ def renewing(folder: Path, name: str) -> Callable[[Any], object]:
 
 def main(where: str, folder: Path, *, held: bool) -> None:
     agent.listener_for = listener_for
-    agent.groups_beside = lambda own: agent.groups_of_programs(agent.GROUP_NAME)  # no others
+    agent.groups_beside = lambda own: [one.group for one in agent.Request.known.values()]
     agent.NAMES = agent.GROUP_NAME  # other agents of this host are no earlier ones
     agent.RENEWALS.update({name: renewing(folder, name) for name in agent.RENEWALS})
     (folder / "machine_id").exists() or (folder / "machine_id").write_text("of the snapshot\n")
@@ -67,10 +67,13 @@ def main(where: str, folder: Path, *, held: bool) -> None:
     spec = {"args": ["sh", "-c", USER, str(folder)]}
 
     def begin() -> None:
-        program = agent.PROGRAMS.start("user", spec)
-        if held:
-            agent.PROGRAMS.hold()
-            assert program.returncode is None
+        host, guest = socket.socketpair()
+        with host, guest:
+            requests = agent.Request(guest)
+            requests.put_programs("user", spec)
+            if held:
+                requests.put_hold()
+                assert requests.known["user"].returncode is None
         (folder / "go").touch()
 
     AsVsock.begin = staticmethod(begin)

@@ -1,19 +1,16 @@
 """A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
 
-import _thread
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from generated_vmm.guest import Guest, GuestAgentError, GuestHeld, agent
+from generated_vmm.guest import Guest, GuestAgentError, GuestAgentLost, agent
 from tests.vmm.guest import isolated
-from tests.vmm.guest.conftest import Agent, Start
+from tests.vmm.guest.conftest import Agent, Requests, Start
 
 LOOP = "while :; do echo x; done"
 
@@ -35,23 +32,6 @@ def test_a_held_program_stands_still_and_runs_again(
     program.kill()
 
 
-def test_a_program_without_a_control_group_stands_still_too(
-    programs: agent.Programs, tmp_path: Path
-) -> None:
-    written = tmp_path / "written"
-    written.touch()
-    script = f"while :; do cat /dev/null; echo x; done >>{written}"
-    program = programs.start("one", {"args": ["sh", "-c", script]})
-    programs.hold()
-    size = written.stat().st_size
-    subprocess.run(["true"], check=True)
-    assert written.stat().st_size == size
-    programs.release()
-    program.signal(signal.SIGKILL)
-    program.exchange({}, 10)
-    assert program.returncode == -9
-
-
 def test_nothing_starts_while_the_guest_is_held(
     running: Agent, connect: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +40,7 @@ def test_nothing_starts_while_the_guest_is_held(
         monkeypatch.setattr(f"generated_vmm.guest.{half}.link.PAUSE", 60)
     impatient = connect(running.socket_path, port=None, timeout=30)
     impatient.hold()
-    with pytest.raises(GuestHeld, match="nothing starts before"):
+    with pytest.raises(GuestAgentLost, match="nothing starts before"):
         impatient.start(["true"])
     impatient.release()
     assert impatient.run(["true"]).returncode == 0
@@ -75,50 +55,43 @@ def test_a_program_that_is_held_can_be_killed(guest: Guest) -> None:
 
 
 def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
-    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
+    monkeypatch: pytest.MonkeyPatch, programs: Requests
 ) -> None:
-    monkeypatch.setattr(agent, "HELD_SECONDS", 0.1)
-    programs.hold()
-    monkeypatch.setattr(agent, "HELD_SECONDS", 60.0)
-    programs.hold()
+    monkeypatch.setattr(agent, "ISOLATED", True)
+    monkeypatch.setattr(agent, "HOME", "/none")
     monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
-    programs._expire()  # of the first hold
-    programs.renew({"release": True})
-    programs.hold()
-    while programs.held_until:
-        pass
+    programs.put_hold()
+    monkeypatch.setattr(agent, "HELD_SECONDS", 60.0)
+    programs.put_hold()
+    programs.expire()
+    programs.put_identity({"release": True})
+    monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
+    programs.put_hold()
+    programs.expire()
     with pytest.raises(agent.Refused, match="not held any more"):
-        programs.renew({"release": True})
+        programs.put_identity({"release": True})
 
 
-@pytest.mark.parametrize("fault", [None, RuntimeError("can't start new thread")])
-def test_the_thread_that_ends_a_hold_waits_after_its_time_is_known(
-    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs, fault: Exception | None
+def test_a_guest_without_control_groups_cannot_be_held(
+    monkeypatch: pytest.MonkeyPatch, programs: Requests
 ) -> None:
-    """Else it may look before that time, and the guest stands still for ever."""
-    times: list[float] = []
-
-    def start(*_: object) -> None:
-        times.append(programs.held_until)
-        if fault:
-            raise fault
-
-    monkeypatch.setattr(_thread, "start_new_thread", start)
-    with pytest.raises(RuntimeError) if fault else nullcontext():
-        programs.hold()
-    assert times[0] > 0
-    assert (programs.held_until == 0) is (fault is not None)
+    monkeypatch.setattr(agent, "ISOLATED", True)
+    with pytest.raises(agent.Refused, match="without cgroup 2"):
+        programs.put_hold()
+    assert not programs.held_until
 
 
 def test_what_fails_in_a_renewal_leaves_the_guest_held(
-    monkeypatch: pytest.MonkeyPatch, programs: agent.Programs
+    monkeypatch: pytest.MonkeyPatch, programs: Requests
 ) -> None:
+    monkeypatch.setattr(agent, "ISOLATED", True)
+    monkeypatch.setattr(agent, "HOME", "/none")
     monkeypatch.setitem(agent.RENEWALS, "seed", Mock(side_effect=OSError("no")))
-    programs.hold()
+    programs.put_hold()
     with pytest.raises(OSError, match="no"):
-        programs.renew({"seed": "x", "release": True})
+        programs.put_identity({"seed": "x", "release": True})
     assert programs.held_until
-    programs.release()
+    programs.delete_hold()
     assert not programs.held_until
 
 
@@ -164,5 +137,5 @@ def test_everything_beside_the_agent_is_held_but_process_1(tmp_path: Path) -> No
         group.mkdir(parents=True)
     for folder in (tmp_path, *tmp_path.rglob("*")):
         (folder / "cgroup.procs").touch()
-    found = sorted(group.path for group in agent.groups_beside(str(own)))
+    found = sorted(agent.groups_beside(str(own)))
     assert found == [str(program), str(tmp_path / "system.slice"), str(tmp_path / "user.slice")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm.guest import GuestAgentError, GuestAgentTimeout, GuestAgentTooOld
+from generated_vmm.guest import GuestAgentError, GuestAgentTimeout
 from tests.vmm.guest.conftest import Start
 from tests.vmm.scripted import Play, ScriptedServer, Serve, Wire, answer, served
 
@@ -18,7 +18,7 @@ PROGRAM = {
     "takes_input": True,
 }  # fmt: skip
 START, EXCHANGE = b"PUT /programs/", b"PATCH /programs/"
-OUTPUT = {"frames": [], "lost_bytes": 0, "program": PROGRAM}
+OUTPUT = {"frames": [], "program": PROGRAM}
 
 
 @pytest.fixture
@@ -41,13 +41,13 @@ def lying(output: object) -> Play:
 
 
 def frame(data: bytes = b"x") -> dict[str, object]:
-    return {"is_error": False, "data": base64.b64encode(data).decode()}
+    return {"is_error": False, "data": base64.b64encode(data).decode(), "lost_bytes": 0}
 
 
 LIES = {
     "no base64": OUTPUT | {"frames": [frame() | {"data": "%"}]},
     "no stream": OUTPUT | {"frames": [frame() | {"is_error": "log"}]},
-    "no program": {"frames": [], "lost_bytes": 0},
+    "no program": {"frames": []},
     "another type": OUTPUT | {"program": PROGRAM | {"returncode": "0"}},
     "no object": [1, 2],
 }
@@ -55,7 +55,7 @@ NOTHING = {
     "no frames": OUTPUT,
     "output that never comes": OUTPUT | {"program": PROGRAM | {"output_bytes": 1}},
     "empty frames": OUTPUT | {"frames": [frame(b"")] * 3},
-    "less than nothing lost": OUTPUT | {"lost_bytes": -1},
+    "less than nothing lost": OUTPUT | {"frames": [frame(b"") | {"lost_bytes": -1}]},
 }
 
 
@@ -151,17 +151,8 @@ def test_an_older_agent_is_named_with_what_it_lacks(serve: Serve, connect: Start
                 wire.send(reply(fault, 501))
 
     guest = connect(serve(older).path, port=None)
-    with pytest.raises(GuestAgentTooOld, match="too old: version 1 does not know limits") as caught:
+    with pytest.raises(GuestAgentError, match="refused: version 1 does not know limits"):
         guest.run(["true"], limits={"open_files": 10})
-    assert caught.value.version == 1
-
-
-def test_an_agent_of_before_the_first_version_is_refused(serve: Serve, connect: Start) -> None:
-    guest = connect(
-        serve(lambda wire: wire.answer_all(reply(AGENT | {"version": 0}))).path, port=None
-    )
-    with pytest.raises(GuestAgentTooOld, match="it has version 0, and this client needs 1"):
-        guest.wait_until_ready()
 
 
 @pytest.mark.parametrize("fault", [b"", b"no JSON", b'{"code": "x"}', b'{"fault_message": 5}'])
@@ -169,7 +160,7 @@ def test_a_refusal_without_a_reason_is_an_error_of_the_agent(
     serve: Serve, connect: Start, fault: bytes
 ) -> None:
     server: ScriptedServer = serve(lambda wire: wire.answer_all(answer(500, fault)))
-    with pytest.raises(GuestAgentError, match="status 500 without a reason"):
+    with pytest.raises(GuestAgentError, match="not a response of an agent, with status 500"):
         connect(server.path, port=None).info()
 
 
@@ -234,7 +225,7 @@ def test_input_that_an_agent_does_not_take_does_not_keep_the_host_busy(
     begun = time.monotonic()
     with pytest.raises(BrokenPipeError):
         program.write(b"x")
-    assert time.monotonic() - begun > 9 * 0.05
+    assert time.monotonic() - begun > 8 * 0.05
 
 
 @pytest.mark.parametrize("input_bytes", [0, 1])
@@ -246,9 +237,8 @@ def test_the_end_of_the_input_is_sent_until_the_agent_has_taken_it(
     begun = time.monotonic()
     program.close_input()
     sent = [request for request in server.requests if request.startswith(EXCHANGE)]
-    assert len(sent) == 4
-    assert all(b'"close":true' in request for request in sent)
-    assert time.monotonic() - begun > 3 * 0.05  # it does not keep the host busy
+    assert [b'"close":true' in request for request in sent] == [False, True, True, True]
+    assert input_bytes or time.monotonic() - begun > 2 * 0.05  # it does not keep the host busy
 
 
 def test_input_that_an_agent_gives_back_does_not_keep_the_host_busy(
@@ -278,8 +268,8 @@ def test_a_start_without_a_response_is_taken_back(serve: Serve, connect: Start) 
 
     server = serve(forgetful)
     with pytest.raises(GuestAgentTimeout):
-        connect(server.path, port=None, timeout=1).run(["true"], input=b"", id="mine")
-    assert server.requests[-1].startswith(b"PATCH /programs/mine ")
+        connect(server.path, port=None, timeout=1).start(["true"])
+    assert server.requests[-1].startswith(EXCHANGE)
     assert b'{"signal":9}' in server.requests[-1]
 
 

@@ -82,8 +82,7 @@ def test_a_cut_connection_loses_nothing_and_starts_nothing_twice(
     cutter: Cutter, connect: Start, tmp_path: Path, way: str, size: int
 ) -> None:
     guest = connect(cutter.path, port=None)
-    guest.info()
-    guest.close()
+    guest.run(["true"])
     cutter.cuts = [(way, size), (way, 2 * size), ("back", size)]
     script = f"echo started >>{tmp_path}/starts; cat; echo end"
     data = os.urandom(2000)
@@ -127,7 +126,7 @@ def test_the_same_id_is_one_program_for_every_host(
     args = ["sh", "-c", f"echo started >>{tmp_path}/starts; read line; echo $line"]
     first = guest.start(args, id="job-7", stdin=True)
     second = sync_guest.start(args, id="job-7", stdin=True)
-    assert first.pid == second.pid
+    assert first.state.pid == second.state.pid
     second.write(b"from the second\n")
     assert [each.data for each in first.output()] == [b"from the second\n"]
     assert [each.data for each in second.output()] == [b"from the second\n"]
@@ -140,7 +139,6 @@ def test_a_host_goes_on_after_the_input_of_another_one(guest: Guest) -> None:
     program = guest.start(["cat"], stdin=True, id="cat")
     first, second = guest.attach("cat"), guest.attach("cat")
     first.write(b"x" * 300_000)
-    second.write(b"skipped: it has the position of what is there")
     second.write(b" and more")
     second.close_input()
     assert program.communicate().stdout == b"x" * 300_000 + b" and more"
@@ -155,6 +153,8 @@ def test_input_is_not_lost_after_a_call_that_did_not_end_or_was_told_late(
 
     def crossed(*given: Any, **options: Any) -> object:
         answer = send(*given, **options)
+        if act == "interrupted" and b"data" not in given[0].body:
+            return answer
         monkeypatch.undo()
         if act == "interrupted":
             raise KeyboardInterrupt
@@ -168,7 +168,8 @@ def test_input_is_not_lost_after_a_call_that_did_not_end_or_was_told_late(
     else:
         program.poll()
     program.write(b"second\n")
-    assert program.communicate(b"third\n").text == "first\nsecond\nthird\n"
+    program.close_input()
+    assert program.communicate().text == "first\nsecond\n"
 
 
 def test_readers_that_stopped_hold_nobody_back(
@@ -187,7 +188,7 @@ def test_readers_that_stopped_hold_nobody_back(
     rest = list(stopped)  # and is told what it has missed
     assert read + sum(each.lost_bytes + len(each.data) for each in rest) == size
     assert sum(each.lost_bytes for each in rest) > size // 2
-    assert program.returncode == 0
+    assert program.state.returncode == 0
 
 
 HOST = """
@@ -215,7 +216,7 @@ def test_another_process_takes_over_what_a_killed_host_has_started(
     program = guest.attach(name, offset=offset)
     program.write(b"over\n")
     assert b"".join(each.data for each in program.output()) == everything[offset:]
-    assert program.returncode == 0
+    assert program.state.returncode == 0
     again = guest.attach(name)  # all of it, as long as the replay has it
     assert again.communicate().stdout == everything
 
@@ -226,9 +227,8 @@ def test_a_restarted_agent_starts_nothing_again(running: Agent, guest: Guest) ->
     running.start()
     with pytest.raises(ProgramLost, match="no such program"):
         program.poll()
-    with pytest.raises(ProgramLost, match="restarted; job may have run before"):
+    with pytest.raises(ProgramLost, match="restarted; the program may have run before"):
         guest.start(["sleep", "60"], id="job")
-    guest.info()  # the host knows the new agent, and decides
     guest.start(["sleep", "60"], id="job").kill()
 
 
@@ -241,7 +241,7 @@ def test_a_host_goes_on_with_a_restarted_agent(running: Agent, guest: Guest) -> 
     assert guest.run(["true"]).returncode == 0
 
 
-@pytest.mark.parametrize("moment", ["_sync.guest.pieces_of", "_sync.program.Program._exchange"])
+@pytest.mark.parametrize("moment", ["_sync.program.pieces_of", "_sync.program.Program._exchange"])
 def test_a_host_that_is_interrupted_ends_its_program(
     running: Agent, sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -258,7 +258,7 @@ def test_a_host_that_is_interrupted_ends_its_program(
 def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
     sync_guest: Guest, monkeypatch: pytest.MonkeyPatch, act: Callable[..., object]
 ) -> None:
-    sync_guest.info()
+    sync_guest._instance = sync_guest.info().instance
     send = sync_guest._link.send
 
     def interrupted(operation: Operation[object], *args: Any, **options: Any) -> object:
@@ -277,7 +277,7 @@ def test_a_host_that_is_interrupted_while_it_starts_a_program_ends_it(
 def test_a_start_with_an_id_that_is_interrupted_is_done_by_a_second_call(
     sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sync_guest.info()
+    sync_guest._instance = sync_guest.info().instance
     send = sync_guest._link.send
 
     def interrupted(*given: Any, **options: Any) -> None:
@@ -290,15 +290,7 @@ def test_a_start_with_an_id_that_is_interrupted_is_done_by_a_second_call(
             sync_guest.start(["sleep", "60"], id="mine")
     (state,) = sync_guest.programs()
     program = sync_guest.start(["sleep", "60"], id="mine")
-    assert (program.pid, program.poll()) == (state.pid, None)
-    program.kill()
-
-
-def test_a_run_that_is_refused_ends_nothing(sync_guest: Guest) -> None:
-    program = sync_guest.start(["sleep", "60"], id="mine")
-    with pytest.raises(GuestAgentError, match="the id of another program"):
-        sync_guest.run(["true"], id="mine")
-    assert program.poll() is None
+    assert (program.state.pid, program.poll()) == (state.pid, None)
     program.kill()
 
 

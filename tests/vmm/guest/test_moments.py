@@ -19,7 +19,7 @@ import pytest
 
 from generated_vmm.guest import Guest, agent
 from generated_vmm.guest._generated.models import TerminalSizeFields
-from tests.vmm.guest.conftest import Agent
+from tests.vmm.guest.conftest import Agent, Requests
 from tests.vmm.guest.test_programs import gone, in_groups
 
 BUSY = OSError(errno.EBUSY, "Device or resource busy")
@@ -46,7 +46,7 @@ def children() -> set[str]:
     ],
 )
 def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
-    programs: agent.Programs,
+    programs: Requests,
     monkeypatch: pytest.MonkeyPatch,
     owner: object,
     name: str,
@@ -65,7 +65,7 @@ def test_a_start_that_fails_leaves_no_process_and_no_descriptor(
 
 
 def test_a_program_that_ends_in_its_last_moment_is_not_late(
-    programs: agent.Programs, monkeypatch: pytest.MonkeyPatch
+    programs: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, follow = threading.Event(), agent.Program._follow
     monkeypatch.setattr(agent.Program, "_follow", lambda program: ended.wait() and follow(program))
@@ -76,12 +76,12 @@ def test_a_program_that_ends_in_its_last_moment_is_not_late(
     assert not program.timed_out
 
 
-def test_a_time_limit_may_be_longer_than_the_system_waits_at_once(programs: agent.Programs) -> None:
+def test_a_time_limit_may_be_longer_than_the_system_waits_at_once(programs: Requests) -> None:
     program = programs.start("one", {"args": ["true"], "timeout_ms": 1 << 31})
     assert program.exchange({}, 10)["program"] == program.view() | {"returncode": 0}
 
 
-def test_a_terminal_lives_until_its_program_ends(programs: agent.Programs) -> None:
+def test_a_terminal_lives_until_its_program_ends(programs: Requests) -> None:
     args = ["sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; echo again >/dev/tty"]
     program = programs.start("one", {"args": args, "terminal": TERMINAL})
     program.exchange({}, 10)
@@ -115,7 +115,7 @@ def test_the_agent_stays_in_its_group(running: Agent, sync_guest: Guest) -> None
     own = Path(f"/proc/{running.process.pid}/cgroup")
     before = own.read_text()
     program = sync_guest.start(["sleep", "60"])
-    assert Path(f"/proc/{program.pid}/cgroup").read_text() != before
+    assert Path(f"/proc/{program.state.pid}/cgroup").read_text() != before
     assert own.read_text() == before
     program.kill()
 
@@ -127,17 +127,18 @@ def group_of(pid: int) -> Path:
 @in_groups
 def test_a_group_is_removed_when_nobody_is_in_it(running: Agent, sync_guest: Guest) -> None:
     first = sync_guest.start(["sh", "-c", "read x"], stdin=True)
-    group = group_of(first.pid)
+    group = group_of(first.state.pid)
     first.close_input()
     first.wait(10)
     assert not group.exists()
     first.kill()
     second = sync_guest.start(["sh", "-c", "setsid sleep 60 & read x"], stdin=True)
-    group = group_of(second.pid)
-    second.communicate(b"x")
+    group = group_of(second.state.pid)
+    second.close_input()
+    second.wait(10)
     assert group.exists(), "a daemon is in it"
     running.stop()
-    assert gone([second.pid])
+    assert gone([second.state.pid])
     assert not list(group.parent.glob(f"{group.name[:15]}*"))
 
 
@@ -147,7 +148,7 @@ def test_a_thread_that_could_not_leave_a_group_does_not_enter_it(
     """Else a kill would end the agent."""
     monkeypatch.setattr(agent, "HOME", str(tmp_path / "as without a descriptor"))
     (tmp_path / "cgroup.threads").touch()
-    with pytest.raises(OSError, match="No such file"), agent.Group(str(tmp_path)).entered():
+    with pytest.raises(OSError, match="No such file"), agent.entered(str(tmp_path)):
         pass
     assert (tmp_path / "cgroup.threads").read_text() == ""
 
@@ -157,7 +158,7 @@ def test_a_group_that_ends_while_it_is_frozen_is_no_error(
     monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     monkeypatch.setattr(agent, "put", Mock(side_effect=OSError(errno.ENODEV, "No such device")))
-    agent.Group("/a/group").freeze(wanted)
+    agent.freeze("/a/group", wanted)
 
 
 def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
@@ -167,7 +168,7 @@ def test_a_kill_leaves_no_group_whose_last_process_is_not_quite_gone(
     folder.mkdir()
     rmdir = Mock(wraps=os.rmdir, side_effect=[BUSY, BUSY, DEFAULT])
     monkeypatch.setattr(os, "rmdir", rmdir)
-    agent.Group(str(folder)).kill()
+    agent.end_group(str(folder))
     assert not folder.exists()
 
 
@@ -181,7 +182,7 @@ def given(position: int, data: bytes, *, close: bool = False) -> dict[str, Any]:
     return {"input_offset": position, "data": encoded, "close": close}
 
 
-def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Programs) -> None:
+def test_a_terminal_takes_a_size_while_its_input_is_full(programs: Requests) -> None:
     spec = {"args": ["sh", "-c", "stty raw -echo; echo; sleep 60"], "terminal": TERMINAL}
     program = programs.start("one", spec)
     program.exchange({"offset": 0}, 10)
@@ -197,7 +198,7 @@ def test_a_terminal_takes_a_size_while_its_input_is_full(programs: agent.Program
     asked.join()
 
 
-def test_the_input_of_a_host_that_has_gone_is_not_taken(programs: agent.Programs) -> None:
+def test_the_input_of_a_host_that_has_gone_is_not_taken(programs: Requests) -> None:
     """It waited for room; what the host writes next may be there already."""
     program = programs.start("one", {"args": ["cat"], "stdin": True})
     host, guest = socket.socketpair()
@@ -209,7 +210,7 @@ def test_the_input_of_a_host_that_has_gone_is_not_taken(programs: agent.Programs
     assert [data for _, _, data in program.frames] == [b"new"]
 
 
-def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> None:
+def test_the_end_of_a_terminals_input_is_sent_once(programs: Requests) -> None:
     program = programs.start("one", {"args": ["cat"], "terminal": TERMINAL})
     for _ in range(2):  # the host has lost the first response
         state: Any = program.exchange(given(0, b"one\n", close=True), 1)["program"]
@@ -221,8 +222,16 @@ def test_the_end_of_a_terminals_input_is_sent_once(programs: agent.Programs) -> 
 
 
 def test_a_terminals_input_may_end_within_a_line(guest: Guest) -> None:
-    done = guest.run(["sh", "-c", "stty -echo; cat; echo"], input=b"a word", terminal=TERMINAL)
-    assert done.stdout.endswith(b"a word\r\n")
+    program = guest.start(["sh", "-c", "stty -echo; cat; echo"], terminal=TERMINAL)
+    program.write(b"a word")
+    program.close_input()
+    assert program.communicate().stdout.endswith(b"a word\r\n")
+
+
+def test_a_terminal_has_its_output_and_not_its_input(guest: Guest) -> None:
+    script = "cat; stty size </dev/tty; test -t 0 || test -t 1 && echo output"
+    done = guest.run(["sh", "-c", script], input=b"a file\n", terminal=TERMINAL)
+    assert done.text == "a file\r\n5 5\r\noutput\r\n"
 
 
 # Files
@@ -297,7 +306,8 @@ def test_an_agent_without_descriptors_or_threads_serves_later(
 
 def test_long_arguments_are_told_in_short(guest: Guest) -> None:
     args = ["true", *["x" * 100_000] * 12]
-    assert guest.run(args, id="long").args == args
+    program = guest.start(args, id="long")
+    assert program.communicate().args == args
     told = guest.attach("long").args
     assert told == ["true", *["x" * 100] * 9]
     (state,) = guest.programs()

@@ -1,6 +1,6 @@
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,7 @@ def emulated() -> Iterator[Guest]:
     """The guest under QEMU."""
     require_rig()
     rig("guest")
-    with closing(guest_of(EMULATED)) as guest:
-        yield guest
+    yield guest_of(EMULATED)
     rig("stop")
 
 
@@ -34,8 +33,7 @@ def debian() -> Iterator[Guest]:
     if not (FOLDER / "debian" / "rootfs.ext4").exists():
         pytest.skip("not run: the Debian disk needs debootstrap, lz4 and e2fsprogs")
     rig("debian")
-    with closing(guest_of(DEBIAN)) as guest:
-        yield guest
+    yield guest_of(DEBIAN)
     rig("stop")
 
 
@@ -46,9 +44,9 @@ def outer() -> Iterator[Guest]:
     if not (FOLDER / "outer.gz").exists():
         pytest.skip("not run: FIRECRACKER_BIN is not set, so there is no real Firecracker to run")
     rig("outer")
-    with closing(guest_of(OUTER)) as guest:
-        guest.path("/vm/relay.py").write_bytes(RELAY.read_bytes())
-        yield guest
+    guest = guest_of(OUTER)
+    guest.path("/vm/relay.py").write_bytes(RELAY.read_bytes())
+    yield guest
     rig("stop")
 
 
@@ -59,10 +57,9 @@ def monitor(outer: Guest) -> Iterator[Firecracker]:
 
 
 @pytest.fixture(scope="session")
-def inner(monitor: Firecracker) -> Iterator[Guest]:
+def inner(monitor: Firecracker) -> Guest:
     """The guest of the real Firecracker."""
-    with closing(monitor.boot()) as guest:
-        yield guest
+    return monitor.boot()
 
 
 @pytest.fixture(scope="session", params=["emulated", "inner"])

@@ -92,5 +92,4 @@ def call_of_a_clone(outer: Guest, monitor: Firecracker) -> CompletedProgram:
         clone = Firecracker(outer, 20, stack)
         guest = clone.load(monitor.folder)
         stack.callback(clone.end)
-        stack.callback(guest.close)
         return guest.run(["python3", "-S", "-c", CALL])

@@ -34,7 +34,7 @@ def seen(guest: Guest, count: int = 0) -> list[bytes]:
 def answers(guest: Guest) -> None:
     """Long and short answers of a program that was started before the snapshot."""
     assert {each.id for each in guest.programs()} >= {"waiting", "answering", "user"}
-    program = guest.attach("answering", offset=guest.attach("answering").output_bytes)
+    program = guest.attach("answering", offset=guest.attach("answering").state.output_bytes)
     output = program.output()
     for size in (8000, 1, 300_000, 2, 3):
         program.write(b"x" * size)
@@ -67,7 +67,8 @@ def snapshot(monitor: Firecracker, inner: Guest) -> Snapshot:
     )
     monitor.client.resume()
     assert seen(inner) == found
-    inner.set_clock(release=True)
+    inner.set_clock()
+    inner.release()
     return Snapshot(monitor.folder, found)
 
 
@@ -90,7 +91,6 @@ def test_clones_differ_in_whatever_runs_in_them(
             program = guest.attach("waiting")
             program.write(b"clone\n")
             assert program.communicate().stdout == b"before\nclone after\n"
-            guest.close()
             clone.end()
     randoms.append(new(inner, snapshot))
     everything = [number for numbers in randoms for number in numbers]

@@ -22,7 +22,10 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def size(guest: Guest, path: str) -> int:
-    return guest.path(path).stat().size if guest.path(path).exists() else 0
+    try:
+        return guest.path(path).stat().size
+    except FileNotFoundError:
+        return 0
 
 
 @pytest.fixture

@@ -15,3 +15,6 @@ class Frame(ApiModel):
 
     data: bytes = Field(description="The bytes.")
     """The bytes."""
+
+    lost_bytes: int = Field(description="Output before them that can be read no more.")
+    """Output before them that can be read no more."""

@@ -16,8 +16,5 @@ class ProgramOutput(ApiModel):
     frames: Annotated[list[Frame], Field(strict=False)] = Field(description="The output.")
     """The output."""
 
-    lost_bytes: int = Field(description="Output before it that can be read no more.")
-    """Output before it that can be read no more."""
-
     program: ProgramState = Field(description="The program.")
     """The program."""

@@ -29,8 +29,8 @@ class ProgramSpec(ApiModel):
     cwd: str | None = Field(default=None, description="The folder to start in.")
     """The folder to start in."""
 
-    user: str | None = Field(default=None, description="A user's name or number.")
-    """A user's name or number."""
+    user: str | None = Field(default=None, description="A user's name.")
+    """A user's name."""
 
     limits: Limits | None = Field(default=None, description="Limits of each of its processes.")
     """Limits of each of its processes."""
@@ -41,9 +41,17 @@ class ProgramSpec(ApiModel):
     """Give it a terminal of this size."""
 
     stdin: bool | None = Field(
-        default=None, description="Whether input can be written. Else it is empty."
+        default=None, description="Whether input can be written, bit by bit."
     )
-    """Whether input can be written. Else it is empty."""
+    """Whether input can be written, bit by bit."""
+
+    input_: bytes | None = Field(
+        default=None,
+        validation_alias="input",
+        serialization_alias="input",
+        description="All of its input, as a file. By default it is empty.",
+    )
+    """All of its input, as a file. By default it is empty."""
 
     timeout_ms: Annotated[int, Field(ge=1), AnsweredAs(int)] | None = Field(
         default=None, description="Milliseconds until it is ended with all its processes."
@@ -68,6 +76,7 @@ class ProgramSpec(ApiModel):
             limits: Limits | LimitsFields | None = None,
             terminal: TerminalSize | TerminalSizeFields | None = None,
             stdin: bool | None = None,
+            input_: bytes | None = None,
             timeout_ms: int | None = None,
             agent: str | None = None,
         ) -> None: ...
@@ -83,5 +92,6 @@ class ProgramSpecFields(TypedDict):
     limits: NotRequired[Limits | LimitsFields | None]
     terminal: NotRequired[TerminalSize | TerminalSizeFields | None]
     stdin: NotRequired[bool | None]
+    input: NotRequired[bytes | None]
     timeout_ms: NotRequired[int | None]
     agent: NotRequired[str | None]
