@@ -15,15 +15,14 @@ from glob import glob
 from typing import Any, TypeAlias
 
 from generated_vmm.process.keeper.messages import ask
-from generated_vmm.process.keeper.record import open_private, read_record
-from generated_vmm.process.keeper.removal import remove_leftover
+from generated_vmm.process.keeper.record import open_private, read_record, remove_leftover
 
 ANSWER_SECONDS = 1.0
-LINE = "{:<9} {:>8} {:>8}  {:<20} {}"
+LINE = "{:<9} {:>8}  {:<20} {}"
 USUAL_FOLDERS = (f"{tempfile.gettempdir()}/vmm-*", "/srv/jailer/*/*")
 
-Shown: TypeAlias = tuple[str, str, str, str]
-"""What a folder or a tap is (such as "owned" or "leftover"), its process, owner and id."""
+Shown: TypeAlias = tuple[str, str, str]
+"""What a folder or a tap is (such as "owned" or "leftover"), its process and id."""
 
 
 def look(path: str, *, clean: bool = False) -> Shown | None:
@@ -40,15 +39,15 @@ def _look_at(path: str, folder: int, *, clean: bool) -> Shown | None:
     if read_record(folder, path) is None:
         return None
     if (seen := ask(folder, path, seconds=ANSWER_SECONDS)) is not None:
-        status, owner, pid, id = seen
-        return status, pid, owner, id
+        status, pid, id = seen
+        return status, pid, id
     record = read_record(folder, path)  # by now it may say how the monitor has ended
     if record is None:
         return None
     status = "leftover" if record.ended is None else "ended"
     if clean:
         remove_leftover(folder, path, keeps_folder=False)
-    return "removed" if clean else status, "", "", record.id or ""
+    return "removed" if clean else status, "", record.id or ""
 
 
 def look_at_taps(*, clean: bool = False) -> Iterator[str]:
@@ -74,7 +73,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("folders", nargs="*", help="folders to look at instead of the usual ones")
     options = parser.parse_args(given)
     clean, failed = options.command == "clean", list[str]()
-    print(LINE.format("STATUS", "PID", "OWNER", "ID", "FOLDER"))
+    print(LINE.format("STATUS", "PID", "ID", "FOLDER"))
     for path in sorted(map(os.path.abspath, options.folders or usual_folders())):
         with _reported(path, failed):
             shown = look(path, clean=clean)
@@ -84,7 +83,7 @@ def main(given: Sequence[str] | None = None) -> int:
                 _print(shown, path)
     with _reported("taps", failed):
         for name in look_at_taps(clean=clean):
-            _print(("removed" if clean else "leftover", "", "", name), f"/sys/class/net/{name}")
+            _print(("removed" if clean else "leftover", "", name), f"/sys/class/net/{name}")
     return int(bool(failed))
 
 

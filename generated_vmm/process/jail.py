@@ -15,10 +15,10 @@ from typing import Any
 
 from generated_vmm.process.copying import copy_data, regular
 from generated_vmm.process.errors import MonitorStartError
+from generated_vmm.process.keeper import record
 from generated_vmm.process.keeper.folder import ROOT
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
 from generated_vmm.process.keeper.messages import open_beneath
-from generated_vmm.process.keeper.record import LOG, METRICS, SOCKET, Order
 from generated_vmm.process.place import Place, find_program
 from generated_vmm.process.settings import (
     FILES,
@@ -30,8 +30,7 @@ from generated_vmm.process.settings import (
 )
 
 HOST_PATHS = ("chroot_base_dir", "netns", "cwd", *FILES)
-REQUIRED = ("id", "uid", "gid")
-ARGUMENTS = (*REQUIRED, "chroot_base_dir", "netns", "parent_cgroup", "new_pid_ns")
+ARGUMENTS = ("id", "uid", "gid", "chroot_base_dir", "netns", "parent_cgroup", "new_pid_ns")
 LEAST_MEMORY = 1 << 20  # bytes for any monitor
 CONTROL_GROUPS = "/sys/fs/cgroup"
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -43,13 +42,6 @@ class Jail(Place):
     _is_jailed = True
 
     def __init__(self, jailer: HostPath, binary: HostPath, options: Mapping[str, Any]) -> None:
-        if missing := [each for each in REQUIRED if options.get(each) is None]:
-            raise TypeError(f"a jail needs {missing}")
-        for option, program in (("jailer", jailer), ("binary", binary)):
-            if not isinstance(program, str | os.PathLike):
-                raise TypeError(
-                    f"{option} is {program!r}; it must be the name or path of a program"
-                )
         if "/" not in os.fspath(options.get("netns") or "/"):
             raise ValueError(f"netns is {options['netns']!r}; it must be a path: /run/netns/web")
         given = checked(options, JailedOptions, HOST_PATHS)
@@ -60,7 +52,7 @@ class Jail(Place):
         self._exec_name = os.path.basename(self._programs[1])
         if "firecracker" in os.path.basename(jailer) and "jailer" in self._exec_name:
             raise ValueError(f"binary is {self._programs[1]}: jailer and binary are swapped")
-        self._inner_socket = normal(given.get("socket_path", SOCKET))
+        self._inner_socket = normal(given.get("socket_path", record.SOCKET))
 
     @property
     def directory(self) -> Path:
@@ -91,13 +83,10 @@ class Jail(Place):
         """The copies of the host's files that the monitor reads at its start, by their option."""
         return {name: f"/{name}" for name in FILES if name in self.settings}
 
-    def require_user(self) -> None:
-        """Raises `MonitorStartError` for a user who cannot start the jailer."""
+    def order(self) -> record.Order:
+        """The order for the keeper; see `Place.order`."""
         if os.geteuid() != 0:
             raise MonitorStartError("a jail needs root: the jailer changes root, user and groups")
-
-    def order(self) -> Order:
-        """The order for the keeper; see `Place.order`."""
         return self._ordered(
             ("", self._inner_socket),
             control_groups(self.settings, self._exec_name),
@@ -109,8 +98,8 @@ class Jail(Place):
         paths = {
             **self.copies(),
             "api_sock": self._inner_socket,
-            "log_path": self.settings.get("log_path", f"/{LOG}"),
-            "metrics_path": self.settings.get("metrics_path", f"/{METRICS}"),
+            "log_path": self.settings.get("log_path", f"/{record.LOG}"),
+            "metrics_path": self.settings.get("metrics_path", f"/{record.METRICS}"),
         }
         names = zip(("jailer", "binary"), self._programs, strict=True)
         jailer, exec_file = (find_program(option, each, env) for option, each in names)
@@ -157,14 +146,6 @@ def control_groups(settings: Mapping[str, Any], exec_name: str) -> list[str]:
 
 # The jailed monitor owns its root: it may have created links there, and may swap names at any time.
 # So files are opened step by step from the root's descriptor, and changed through descriptors.
-
-
-def inside(root: Path, path: HostPath) -> str:
-    """A path of the host as the monitor sees it. Raises ValueError for one outside of the jail."""
-    relative = os.path.relpath(os.path.abspath(path), root)
-    if relative == os.pardir or relative.startswith(os.pardir + os.sep):
-        raise ValueError(f"{os.fspath(path)} is not in the jail {root}")
-    return os.path.normpath(f"/{relative}")
 
 
 def normal(path: HostPath) -> str:

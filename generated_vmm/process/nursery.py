@@ -41,7 +41,7 @@ class Nursery:
     def order(self, kind: str, *names: str, content: object) -> socket.socket:
         """The connection to a keeper that has this order. Raises OSError."""
         namespace, order = Descriptor(os.open, NETWORK, os.O_RDONLY), messages.in_memory(content)
-        code = errno.ECHILD
+        given, code = [namespace.number, order.number], errno.ECHILD
         with self._lock:
             for _ in range(ATTEMPTS):
                 words, offered = self._next_offer()
@@ -49,7 +49,7 @@ class Nursery:
                     code = int(words[1])
                     continue
                 connection = socket.socket(fileno=os.dup(offered[0].number))
-                if messages.send(connection, kind, *names, given=[namespace.number, order.number]):
+                if messages.send(connection, kind, *names, given=given):
                     return connection
                 connection.close()
         raise OSError(code, os.strerror(code))
@@ -71,10 +71,10 @@ class Nursery:
         if self._pidfd is not None:
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._pidfd.number, os.WEXITED | os.WNOHANG)
-        caller, (ours, theirs) = Descriptor(os.pidfd_open, os.getpid()), messages.pair()
+        ours, theirs = messages.pair()
         path = json.dumps([*map(os.fspath, sys.path)])
         with ours, theirs, open(os.devnull, "r+") as nothing:
-            given = [*[nothing.fileno()] * 3, theirs.fileno(), caller.number]
+            given = [*[nothing.fileno()] * 3, theirs.fileno()]
             self.pid = spawn([sys.executable, "-I", "-S", str(PROGRAM), path], os.environ, given)
             self._pidfd = Descriptor(os.pidfd_open, self.pid)
             return Descriptor(os.dup, ours.fileno())

@@ -11,7 +11,6 @@ import socket
 from _thread import start_new_thread
 from collections.abc import Callable
 from enum import IntEnum
-from signal import SIGKILL
 from typing import Literal, TypeAlias
 
 from generated_vmm.errors import VmmConnectionError
@@ -27,7 +26,6 @@ ORPHAN_SECONDS = 2.0  # for the nursery to end a monitor whose keeper was killed
 LONGEST_ENDING = 2 * kernel.LONGEST_END  # of the process, and then of the removal
 
 NOT_STARTED = "the monitor has not been started: start() does, or its `with` block"
-INSIDE = {"socket_path", "log_path", "metrics_path"}
 
 Ending: TypeAlias = Literal["ended", "handed over", "lost"]
 """How an owner's time with a monitor is over."""
@@ -185,13 +183,6 @@ class Owner(Broadcast):
         return self._start_error(f"the monitor {how}")
 
     def _start_error(self, what: str) -> MonitorStartError:
-        if "uid" in self.place.settings and INSIDE & self.place.settings.keys():
-            what += f" ({', '.join(sorted(INSIDE))} are paths inside of the jail)"
-        if self.returncode == -SIGKILL and "cgroups" in self.place.settings:
-            what += " (a limit in cgroups may have ended it: memory.max is in bytes)"
-        if any("CgroupControllerUnavailable" in line for line in self._last_words()):
-            version = self.place.settings.get("cgroup_version", 2)
-            what += f" (the host has no such controller with cgroup_version={version})"
         return MonitorStartError(what, returncode=self.returncode, log=self._last_words())
 
     def _last_words(self) -> list[str]:
@@ -201,13 +192,9 @@ class Owner(Broadcast):
     def __repr__(self) -> str:
         if self._pid is None:
             return "not started"
-        if self.is_running:
-            return f"{self._pid} running"
-        if self.outlets.console.parent is not None:
-            return f"{self._pid} of another process"
-        is_known = self.ending in (None, "ended")
-        how = f"ended {kernel.exit_in_words(self.returncode)}" if is_known else self.ending
-        return f"{self._pid} {how}"
+        return (
+            f"{self._pid} {'running' if self.is_running else self.ending or 'of another process'}"
+        )
 
     # The thread that follows the keeper; whoever has a word for the keeper sends it
 
@@ -308,7 +295,6 @@ class Owner(Broadcast):
         if isinstance(error, OSError) and not isinstance(error, MonitorError):
             # anew, without the frames, which hold descriptors
             self._failure = MonitorStartError(f"no keeper can be started: {kernel.reason(error)}")
-            self._failure.__cause__ = OSError(error.errno, kernel.reason(error), error.filename)
 
     def _finish(self) -> None:
         """Closes everything: the keeper reports no more, or there never will be one."""

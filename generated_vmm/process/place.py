@@ -19,18 +19,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
+from generated_vmm.process.keeper import record
 from generated_vmm.process.keeper.kernel import Descriptor, Refused, exit_in_words
 from generated_vmm.process.keeper.messages import visit
-from generated_vmm.process.keeper.record import (
-    GIVEN_FOLDER,
-    LOG,
-    METRICS,
-    SOCKET,
-    Order,
-    Record,
-    open_private,
-    read_record,
-)
 from generated_vmm.process.settings import (
     FILES,
     HostPath,
@@ -44,7 +35,8 @@ NOT_DETACHED = (
     "is not the folder of a detached monitor, which Monitor(directory=..., detached=True) starts"
 )
 USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
-HOST_PATHS = ("directory", "socket_path", "log_path", "metrics_path", "cwd", *FILES)
+PATHS = ("log_path", "metrics_path", *FILES)
+HOST_PATHS = ("directory", "socket_path", "cwd", *PATHS)
 
 
 class Place:
@@ -69,9 +61,6 @@ class Place:
             raise ValueError(f"{fault}: {path}")
         self.settings.setdefault("cwd", os.path.abspath("."))
 
-    def require_user(self) -> None:
-        """Raises `MonitorStartError` for a user who cannot start the program."""
-
     @property
     def directory(self) -> Path:
         """The monitor's folder; a temporary one is known after the start."""
@@ -82,12 +71,12 @@ class Place:
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return self.settings.get("socket_path") or str(self.directory / SOCKET)
+        return self.settings.get("socket_path") or str(self.directory / record.SOCKET)
 
     def _bound_path(self, path: str) -> str:
         """The path by which the monitor binds its socket: a long one by a descriptor."""
         is_long = len(os.fsencode(path)) > LONGEST_PATH
-        return f"/proc/self/fd/{GIVEN_FOLDER}/{os.path.basename(path)}" if is_long else path
+        return f"/proc/self/fd/{record.GIVEN_FOLDER}/{os.path.basename(path)}" if is_long else path
 
     def outside(self, path: HostPath) -> Path:
         """The path on the host of a path that the monitor sees."""
@@ -102,18 +91,20 @@ class Place:
             raise PermissionError(f"there is no socket of user {self.user[0]}")
         return found
 
-    def order(self) -> Order:
+    def order(self) -> record.Order:
         """The order for the keeper. Raises `MonitorStartError` for what cannot be started."""
         if "directory" not in self.settings:
             self.settings["directory"] = f"{tempfile.gettempdir()}/vmm-{secrets.token_hex(6)}"
         path = self.socket_path
-        place = os.path.split(path) if "socket_path" in self.settings else ("", SOCKET)
+        place = os.path.split(path) if "socket_path" in self.settings else ("", record.SOCKET)
         return self._ordered(place, inherits=self._bound_path(path) != path)
 
-    def _ordered(self, place: tuple[str, str], groups: Sequence[str] = (), **options: Any) -> Order:
+    def _ordered(
+        self, place: tuple[str, str], groups: Sequence[str] = (), **options: Any
+    ) -> record.Order:
         path, id = str(self.directory), self.settings.get("id")
-        return Order(
-            record=Record(path, id, self._how(), jailed=self._is_jailed, groups=groups),
+        return record.Order(
+            record=record.Record(path, id, self._how(), jailed=self._is_jailed, groups=groups),
             user=self.user,
             argv=self._argv(),
             env=dict(self.settings.get("env", os.environ)),
@@ -126,11 +117,12 @@ class Place:
     def _argv(self) -> list[str]:
         program, *first = self._programs[0]
         named = ["--id", self.settings["id"]] if "id" in self.settings else []
+        folder = self.directory
         paths = {
-            **{name: self.settings.get(name) for name in FILES},
+            "log_path": str(folder / record.LOG),
+            "metrics_path": str(folder / record.METRICS),
+            **{name: self.settings[name] for name in PATHS if name in self.settings},
             "api_sock": self._bound_path(self.socket_path),
-            "log_path": self.settings.get("log_path") or str(self.directory / LOG),
-            "metrics_path": self.settings.get("metrics_path") or str(self.directory / METRICS),
         }
         found = find_program("binary", program, self.settings.get("env"))
         return [found, *first, *named, *monitor_arguments(self.settings, paths)]
@@ -147,28 +139,28 @@ class Place:
         """Where the monitor of a folder is. Raises `MonitorError` if it is of another kind."""
         path, create = os.path.abspath(directory), cast(Callable[..., Self], cls)
         with _opened(path) as folder:
-            record = _record_in(folder, path)
-        if record.jailed is not cls._is_jailed:
-            kind = "in" if record.jailed else "without"
+            found = _record_in(folder, path)
+        if found.jailed is not cls._is_jailed:
+            kind = "in" if found.jailed else "without"
             raise MonitorError(f"{path} has no monitor of this kind: it is {kind} a jail")
-        if not record.how:
-            raise _ended(record)
-        return create(*record.how["programs"], record.how["settings"])
+        if not found.how:
+            raise _ended(found)
+        return create(*found.how["programs"], found.how["settings"])
 
     def attach(self) -> socket.socket:
         """The connection to the keeper, whose owner this process is now.
 
         Raises `MonitorExited` if the monitor has ended, `MonitorError` if another process owns it.
         """
-        path, caller = str(self.directory), Descriptor(os.pidfd_open, os.getpid())
+        path = str(self.directory)
         with _opened(path) as folder:
-            if (found := visit(folder, path, "attach", [caller.number])) is None:
+            if (found := visit(folder, path, "attach")) is None:
                 raise _ended(_record_in(folder, path))
         (word, *known), connection = found
         if word != "adopted":
             connection.close()
             how = "only a detached monitor is given up, by its detach()"
-            raise MonitorError(f"{path} is in use by process {known[0]}: {how}")
+            raise MonitorError(f"{path} is in use by process {known[0]} and its owner: {how}")
         connection.settimeout(None)
         return connection
 
@@ -176,7 +168,7 @@ class Place:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[int]:
     try:
-        with open_private(path) as folder:
+        with record.open_private(path) as folder:
             yield folder.number
     except MonitorError:
         raise
@@ -186,18 +178,18 @@ def _opened(path: str) -> Iterator[int]:
         raise MonitorError(f"the monitor of {path} cannot be attached to: {error}") from error
 
 
-def _record_in(folder: int, path: str) -> Record:
-    record = read_record(folder, path)
-    if record is None:
+def _record_in(folder: int, path: str) -> record.Record:
+    found = record.read_record(folder, path)
+    if found is None:
         raise MonitorError(f"{path} {NOT_DETACHED}")
-    return record
+    return found
 
 
-def _ended(record: Record) -> MonitorExited:
-    if record.ended is None:
-        return MonitorExited(f"the monitor of {record.path} was lost: its keeper was killed")
-    how = exit_in_words(record.ended)
-    return MonitorExited(f"the monitor of {record.path} has ended {how}", returncode=record.ended)
+def _ended(found: record.Record) -> MonitorExited:
+    if found.ended is None:
+        return MonitorExited(f"the monitor of {found.path} was lost: its keeper was killed")
+    how = exit_in_words(found.ended)
+    return MonitorExited(f"the monitor of {found.path} has ended {how}", returncode=found.ended)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,11 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(Monitor)().usage(), MonitorError, "the monitor has not been started"),
     (lambda: guest().start(["cat"], stdin=b"a"), ValueError, r"it must be True, and write\(data\)"),
     (lambda: guest().run(["a"], limits={"memory": 1}), ValidationError, "Extra inputs"),
-    (lambda: any_of(Monitor)(config_file={}), ValueError, "is a mapping; it must be the path of"),
+    (
+        lambda: any_of(Monitor)(config_file={}),
+        ValueError,
+        "is a mapping; it must be a valid string",
+    ),
     (lambda: any_of(Monitor)(env={"A": 1}), ValueError, "env has 'A'; it must be a valid string"),
     (lambda: Definition(agent=True), ValidationError, "agent\n  Input should be a valid integer"),
     (lambda: any_of(Machines)(".").find(guest()), ValueError, "it must be the name of a machine"),

@@ -10,7 +10,7 @@ from typing import Unpack
 from generated_vmm.process._async.monitor import AsyncMonitor
 from generated_vmm.process._async.waiting import in_own_thread
 from generated_vmm.process.copying import Progress
-from generated_vmm.process.jail import Jail, copied, inside, link_in, target_of
+from generated_vmm.process.jail import Jail, copied, link_in, target_of
 from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.owner import Phase
 from generated_vmm.process.settings import HostPath, JailedOptions
@@ -44,10 +44,6 @@ class AsyncJailedMonitor(AsyncMonitor):
     def root(self) -> Path:
         """The folder that is `/` to the monitor."""
         return self._place.root
-
-    def inside(self, path: HostPath) -> str:
-        """A path of the host as the monitor sees it. Raises ValueError for one outside the jail."""
-        return inside(self._place.root, path)
 
     async def copy_in(
         self, source: HostPath, path: HostPath | None = None, *, progress: Progress | None = None

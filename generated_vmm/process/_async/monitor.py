@@ -95,7 +95,6 @@ class AsyncMonitor(Context, Told):
         """
         self._owner.require_unstarted()
         try:
-            self._place.require_user()
             self._owner.take()
             await self._prepare()
             if "config_file" in self._place.settings:

@@ -96,7 +96,6 @@ class Monitor(Context, Told):
         """
         self._owner.require_unstarted()
         try:
-            self._place.require_user()
             self._owner.take()
             self._prepare()
             if "config_file" in self._place.settings:

@@ -8,27 +8,9 @@ import socket
 import stat
 from collections.abc import Callable
 
-from generated_vmm.process.keeper import kernel
+from generated_vmm.process.keeper import kernel, messages, record
 from generated_vmm.process.keeper.kernel import Descriptor, Refused
-from generated_vmm.process.keeper.messages import ask, is_served, open_listening
-from generated_vmm.process.keeper.record import (
-    INPUT,
-    KEEPER,
-    LOG,
-    METRICS,
-    NAMES,
-    OUTPUT,
-    RECORD,
-    UNRECORDED,
-    Order,
-    Socket,
-    make_parents,
-    open_private,
-    require_private,
-    require_trusted_path,
-    write_record,
-)
-from generated_vmm.process.keeper.removal import open_fifo, remove, remove_leftover
+from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
 
 ROOT = "root"  # of a jail
 MODE, MODE_OF_JAIL = 0o700, 0o711  # others may pass through, not read: who can read can lock it
@@ -41,15 +23,10 @@ class Folder:
     taken: Descriptor
     """The folder, which is locked."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: record.Order) -> None:
         self._order, self._record, self._is_taken = order, order.record, False
         self.root: Descriptor | None = None
         self.listener: socket.socket | None = None
-
-    @property
-    def number(self) -> int:
-        """The number of its descriptor."""
-        return self.taken.number
 
     @property
     def inside(self) -> Descriptor:
@@ -65,31 +42,34 @@ class Folder:
         if self._record.jailed:
             parent = os.path.dirname(path)
             with kernel.About("chroot_base_dir", os.path.dirname(parent)):
-                make_parents(path)
+                record.make_parents(path)
             for folder in (os.path.dirname(parent), parent):
-                require_private(folder, os.stat(folder))
+                record.require_private(folder, os.stat(folder))
         while not self._is_taken:
-            require_trusted_path(path)
+            record.require_trusted_path(path)
             with kernel.About("directory", path):
                 is_new = False
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(path, UNRECORDED)
+                    os.mkdir(path, record.UNRECORDED)
                     is_new = True
                 try:
-                    self._take_over(path, pause, is_new=is_new)
+                    self._take_over(path, pause)
                 except OSError:
                     if is_new and not self._is_taken:
                         os.rmdir(path)
                     raise
         self._listen()
         if self._record.jailed:
-            os.mkdir(ROOT, 0o755, dir_fd=self.number)
-            self.root = Descriptor(os.open, ROOT, kernel.FOLDER, dir_fd=self.number)
+            os.mkdir(ROOT, 0o755, dir_fd=self.taken.number)
+            self.root = Descriptor(os.open, ROOT, kernel.FOLDER, dir_fd=self.taken.number)
 
-    def _take_over(self, path: str, pause: Callable[[float], object], *, is_new: bool) -> None:
-        """Takes a folder without a keeper, unless it has just been removed."""
+    def _take_over(self, path: str, pause: Callable[[float], object]) -> None:
+        """Takes a folder without a keeper, unless it has just gone, and gives it its record.
+
+        Until then it has a mode of its own, by which it is known if the keeper is killed.
+        """
         try:
-            folder = open_private(path)
+            folder = record.open_private(path)
         except FileNotFoundError:
             if os.path.islink(path):
                 raise
@@ -97,55 +77,46 @@ class Folder:
         mode = stat.S_IMODE(os.fstat(folder.number).st_mode)
         if mode & READABLE:
             raise Refused(f"{path} can be locked by others (mode {mode:o}): chmod go-r")
-        if (seen := ask(folder.number, path, pause=pause)) is not None:
+        if (seen := messages.ask(folder.number, path, pause=pause)) is not None:
             if seen[0] == "detached":
                 raise Refused(f"a detached monitor runs in {path}: attach to it")
             raise Refused(f"{path} is in use by process {seen[1]}")
         with contextlib.suppress(FileNotFoundError):
             now = os.stat(path)
             if [now.st_dev, now.st_ino] == kernel.identity(folder.number):
-                if not is_new or os.listdir(folder.number):
-                    is_new = self._clear(folder.number, path)
+                self._record.made = self._clear(folder.number, path)
                 self.taken, self._is_taken = folder, True
-                self._enter(made=is_new)
+                record.write_record(folder.number, self._record)
+                if self._record.made:
+                    os.fchmod(folder.number, MODE_OF_JAIL if self._record.jailed else MODE)
 
     def _clear(self, folder: int, path: str) -> bool:
         """Removes what a monitor has left in a folder; whether a keeper has made the folder."""
-        before = remove_leftover(folder, path, keeps_folder=True)
-        found = set(os.listdir(folder)) - {RECORD}
-        if others := sorted(found if self._record.jailed else found.intersection(NAMES)):
+        before = record.remove_leftover(folder, path, keeps_folder=True)
+        found = set(os.listdir(folder)) - {record.RECORD}
+        if others := sorted(found if self._record.jailed else found.intersection(record.NAMES)):
             whose = "another program uses it, or something is mounted in it"
             raise Refused(f"{path} has {', '.join(others)}, which no monitor left: {whose}")
         return before is not None and before.made
-
-    def _enter(self, *, made: bool) -> None:
-        """Gives the folder, which is to be undone from now on, its record.
-
-        It has a mode of its own before, by which it is known if the keeper is killed.
-        """
-        self._record.made = made
-        write_record(self.number, self._record)
-        if made:
-            os.fchmod(self.number, MODE_OF_JAIL if self._record.jailed else MODE)
 
     def _listen(self) -> None:
         """Listens on a socket in the folder, for later owners and for questions."""
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         before = os.umask(0o177)
         try:
-            self.listener.bind(f"/proc/self/fd/{self.number}/{KEEPER}")
+            self.listener.bind(f"/proc/self/fd/{self.taken.number}/{messages.KEEPER}")
         finally:
             os.umask(before)
         self.listener.listen()
 
     def is_gone(self) -> bool:
         """Whether somebody has deleted the folder: nobody can find the monitor any more."""
-        return os.fstat(self.number).st_nlink == 0
+        return os.fstat(self.taken.number).st_nlink == 0
 
     def save(self) -> None:
         """Writes the record."""
         with kernel.About("directory", self._record.path):
-            write_record(self.number, self._record)
+            record.write_record(self.taken.number, self._record)
 
     def undo(self, *, keeps_folder: bool) -> list[str]:
         """Removes everything and gives the folder up; what could not be removed, and why."""
@@ -153,7 +124,7 @@ class Folder:
             self.listener.close()
         if not self._is_taken:
             return []
-        left = remove(self._record, self.number, keeps_folder=keeps_folder)
+        left = record.remove(self._record, self.taken.number, keeps_folder=keeps_folder)
         self.taken.close()
         return left
 
@@ -173,7 +144,7 @@ class Folder:
 
     def open(self, name: str, flags: int) -> Descriptor:
         """An end of a fifo. The user of a jail may have removed or replaced it: OSError."""
-        return open_fifo(name, self._place_of(name), flags)
+        return record.open_fifo(name, self._place_of(name), flags)
 
     def _place_of(self, name: str) -> int:
         return (self.inside if name in (LOG, METRICS) else self.taken).number
@@ -187,16 +158,13 @@ class Folder:
             with kernel.About("socket_path", path):
                 self.api_folder = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
             inner = f"/proc/self/fd/{self.api_folder.number}/{name}"
-            if is_served(inner):
-                raise Refused(f"{path} is in use: another process listens there")
             if os.path.lexists(inner):
-                what = "exists although nothing listens there; remove it if it is not needed"
-                raise Refused(f"{path} {what}")
+                raise Refused(f"{path} exists already; remove it if it is not needed")
             self._note(self.api_folder, folder, name)
 
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
-        found = open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
+        found = messages.open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
         if self._record.sockets:
             self._record.sockets[0].id = kernel.identity(found.number)
             self.save()
@@ -209,7 +177,7 @@ class Folder:
         """
         folder, name = os.path.split(os.path.join(self._order.cwd, path))
         held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-        found = open_listening(held, name, self._order.user[0])
+        found = messages.open_listening(held, name, self._order.user[0])
         del self._record.sockets[bool(self._order.socket[0]) :]
         self._note(held, folder, name, kernel.identity(found.number))
         self._vsock_folder = held  # so that no other folder gets its identity
@@ -217,5 +185,7 @@ class Folder:
     def _note(
         self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
     ) -> None:
-        self._record.sockets.append(Socket(folder, kernel.identity(held.number), name, found))
+        self._record.sockets.append(
+            record.Socket(folder, kernel.identity(held.number), name, found)
+        )
         self.save()

@@ -19,24 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterable, Sequence
 
-from generated_vmm.process.keeper import kernel, messages
+from generated_vmm.process.keeper import kernel, messages, record
 from generated_vmm.process.keeper.folder import Folder
-from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused, is_ready
-from generated_vmm.process.keeper.messages import vsock_path
-from generated_vmm.process.keeper.program import Program
-from generated_vmm.process.keeper.record import (
-    INPUT,
-    LOG,
-    METRICS,
-    OUTPUT,
-    Order,
-    Record,
-    open_private,
-)
-from generated_vmm.process.keeper.removal import remove_leftover
+from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused
+from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
 
 BOTH_ENDS = os.O_RDWR | os.O_NONBLOCK  # of a fifo: it always has a reader, its writer never waits
 READING, WRITING = os.O_RDONLY | os.O_NONBLOCK, os.O_WRONLY | os.O_NONBLOCK
@@ -54,9 +44,9 @@ TAKE, START, UP, STOP, KILL = range(len(GOALS))
 class Keeper:
     """The keeper of one monitor."""
 
-    def __init__(self, connection: socket.socket, owner_pidfd: Descriptor, order: Order) -> None:
+    def __init__(self, connection: socket.socket, order: record.Order) -> None:
         self.order, self.record = order, order.record
-        self.owner = Conversation(connection, owner_pidfd, detached=order.detached)
+        self.owner = Conversation(connection, detached=order.detached)
         self.folder, self.program = Folder(order), Program()
 
     def live(self) -> None:
@@ -101,13 +91,13 @@ class Keeper:
         ready = self.owner.wait(seconds, *watched, *pidfds)
         if listener is not None and listener.fileno() in ready and not ready.intersection(pidfds):
             # not after the program has ended: then visitors read the record
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError):
                 self._answer(listener.accept()[0])
 
     def _answer(self, visitor: socket.socket) -> None:
         """Answers a process that has connected to the folder's socket, and may become the owner.
 
-        Raises OSError, and ValueError for one that would be the owner without a pidfd.
+        Raises OSError.
         """
         self.owner.wait(0)  # it may have ended while others were looked at, before the visitor came
         is_free = self.owner.is_gone
@@ -116,20 +106,17 @@ class Keeper:
             if is_free and self.owner.goal != UP:
                 return  # the monitor is about to end, and the visitor waits for that
             visitor.settimeout(QUESTION_SECONDS)
-            words, given = messages.receive(visitor) or ([], [])
+            words, _ = messages.receive(visitor) or ([], [])
             if words == ["attach"] and is_free:
-                (pidfd,) = given
-                self._adopt(visitor, pidfd)
+                self._adopt(visitor)
                 stack.pop_all()
             elif words:
-                how = ("detached", "") if is_free else ("owned", self.owner.pid)
-                messages.send(visitor, *how, self.program.pid or "", self.record.id or "")
+                how = "detached" if is_free else "owned"
+                messages.send(visitor, how, self.program.pid or "", self.record.id or "")
 
-    def _adopt(self, visitor: socket.socket, pidfd: Descriptor) -> None:
-        """Has a visitor with a pidfd as its owner from now on."""
-        if kernel.pid_of(pidfd.number) is None:
-            raise ValueError("the descriptor is no pidfd")
-        self.owner.begin(visitor, pidfd)
+    def _adopt(self, visitor: socket.socket) -> None:
+        """Has a visitor as its owner from now on."""
+        self.owner.begin(visitor)
         self.owner.report("adopted")
         self._report_taken()
         self._report_started()
@@ -200,7 +187,7 @@ class Keeper:
         """
         if not self.record.jailed and self.program.is_running():
             try:
-                self.folder.note_vsock(vsock_path(self._api))
+                self.folder.note_vsock(messages.vsock_path(self._api))
             except OSError:
                 self.owner.is_binding = True
             except Exception:
@@ -221,26 +208,20 @@ class Keeper:
 class Conversation:
     """A keeper's side of the connection to its owner. Without an owner, it reports to nobody."""
 
-    def __init__(self, connection: socket.socket, pidfd: Descriptor, *, detached: bool) -> None:
+    def __init__(self, connection: socket.socket, *, detached: bool) -> None:
         self.goal, self._detached = TAKE, detached
         self.is_binding = self.has_bound = False
-        self.begin(connection, pidfd)
+        self.begin(connection)
 
-    def begin(self, connection: socket.socket, pidfd: Descriptor) -> None:
-        """Talks to a new owner: its connection, and the pidfd of its process."""
+    def begin(self, connection: socket.socket) -> None:
+        """Talks to a new owner."""
         connection.setblocking(False)
         self._connection: socket.socket | None = connection
-        self._pidfd = pidfd
 
     @property
     def is_gone(self) -> bool:
         """Whether there is no owner."""
         return self._connection is None
-
-    @property
-    def pid(self) -> int | None:
-        """The number of the owner's process."""
-        return kernel.pid_of(self._pidfd.number)
 
     def report(self, *words: object, given: Iterable[int] = ()) -> None:
         """Sends the owner an event and what belongs to it, with descriptors."""
@@ -248,22 +229,16 @@ class Conversation:
             messages.send(self._connection, *words, given=given)
 
     def wait(self, seconds: float | None, *others: int) -> set[int]:
-        """Waits for the owner or other descriptors, takes the owner's words, returns what is ready.
-
-        The owner has ended when its process has: a fork may have a copy of the connection.
-        """
+        """Waits for the owner or others, takes the owner's words, and returns what is ready."""
         connection = self._connection
-        ours = [] if connection is None else [connection.fileno(), self._pidfd.number]
+        ours = [] if connection is None else [connection.fileno()]
         ready = kernel.ready_of([*ours, *others], seconds)
         if connection is not None and ready.intersection(ours):
-            is_gone = is_ready(self._pidfd.number)
             for received in messages.drain(connection):
                 if received is None:
-                    is_gone = True
+                    self._lose_owner()
                 else:
                     self._take(received[0])
-            if is_gone:
-                self._lose_owner()
         return ready
 
     def _take(self, words: Sequence[str]) -> None:
@@ -284,10 +259,53 @@ class Conversation:
             self.goal = KILL
 
 
-def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descriptor) -> None:
+class Program:
+    """A process, from its start to its exit status."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.pidfd: Descriptor | None = None
+        self.status: int | None = None
+
+    def start(self, order: record.Order, given: Sequence[Descriptor]) -> None:
+        """Starts it with these descriptors as its first ones. Raises `Refused`."""
+        life, self._life = (Descriptor(int, each) for each in os.pipe())
+        with kernel.About("cwd", order.cwd):
+            os.chdir(order.cwd)
+        with kernel.About("binary", order.argv[0]):
+            numbers = [each.number for each in (*given, life)]
+            self.pid = kernel.spawn(order.argv, order.env, numbers)
+        os.chdir("/")
+        self.pidfd = Descriptor(os.pidfd_open, self.pid)
+        kernel.end_with_us(self.pid, life.number)
+
+    def is_running(self) -> bool:
+        """Whether it runs. It is collected once it has ended, and has a status then."""
+        if self.status is None and self.pidfd is not None and kernel.is_ready(self.pidfd.number):
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.status is None
+
+    def become_child(self) -> bool:
+        """Continues with its child, if it has ended well: it was a jailer."""
+        if self.status == 0 and (left := kernel.children(os.getpid())):
+            self.pid, self.status = left[0], None
+            self.pidfd = Descriptor(os.pidfd_open, self.pid)
+        return self.status is None
+
+    def kill(self) -> int | None:
+        """Kills it with all that it has forked; its status."""
+        if self.pid and self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)  # at once, whatever it forks
+        ended = kernel.kill_children()
+        self.status = ended.get(self.pid, self.status)
+        return self.status
+
+
+def keep(order: dict[str, Any], connection: socket.socket) -> None:
     """Keeps one monitor until nothing of it is left. The arguments are those of `taps.keep`."""
-    record = Record(**order.pop("record"))
-    keeper, failure = Keeper(connection, caller_pidfd, Order(record=record, **order)), ""
+    its = record.Record(**order.pop("record"))
+    keeper, failure = Keeper(connection, record.Order(record=its, **order)), ""
     try:
         keeper.live()
     except Exception as error:
@@ -298,6 +316,9 @@ def keep(order: dict[str, Any], connection: socket.socket, caller_pidfd: Descrip
 
 def clean(path: str) -> None:
     """Removes what a killed keeper has left. Raises `Refused`, OSError."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
+    with (
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        record.open_private(path) as folder,
+    ):
         if kernel.lock(folder.number):
-            remove_leftover(folder.number, path, keeps_folder=False)
+            record.remove_leftover(folder.number, path, keeps_folder=False)

@@ -109,12 +109,6 @@ def is_ready(descriptor: int, seconds: float | None = 0) -> bool:
     return bool(ready_of([descriptor], seconds))
 
 
-def pid_of(pidfd: int) -> int | None:
-    """The number of the process of a pidfd; None for any other descriptor (proc(5), fdinfo)."""
-    line = _line_of(f"/proc/self/fdinfo/{pidfd}", b"Pid:")
-    return int(line.split()[1]) if line else None
-
-
 def reason(error: OSError) -> str:
     """Why the system refused a call, in words."""
     if error.errno == errno.EAGAIN:

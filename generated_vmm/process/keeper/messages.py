@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import FOLDER, Any, Descriptor, Refused
-from generated_vmm.process.keeper.record import KEEPER
 
+KEEPER = "keeper.socket"  # in the folder of a monitor
 MOST_BYTES = 65_536
 AS_BYTES = ("utf-8", "surrogateescape")  # paths too, whatever they contain
-ATTEMPT_SECONDS = ANSWER_SECONDS = 1.0
+ANSWER_SECONDS = 1.0
 MOST_DESCRIPTORS = 8
 INT = array.array("i").itemsize
 ROOM = socket.CMSG_SPACE(MOST_DESCRIPTORS * INT)
@@ -110,18 +110,12 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-def ask(
-    folder: int,
-    path: str,
-    *,
-    seconds: float = kernel.LONGEST_END,
-    pause: Callable[[float], object] = time.sleep,
-) -> list[str] | None:
-    """What a folder's keeper says: "owned" or "detached", its owner, its monitor's number and id.
+def ask(folder: int, path: str, **how: Any) -> list[str] | None:
+    """What a folder's keeper says: "owned" or "detached", its monitor's number and id.
 
     See `visit`.
     """
-    found = visit(folder, path, "ask", seconds=seconds, pause=pause)
+    found = visit(folder, path, "ask", **how)
     if found is None:
         return None
     words, connection = found
@@ -133,7 +127,6 @@ def visit(
     folder: int,
     path: str,
     word: str,
-    given: Iterable[int] = (),
     *,
     seconds: float = kernel.LONGEST_END,
     pause: Callable[[float], object] = time.sleep,
@@ -146,11 +139,8 @@ def visit(
     """
     deadline = time.monotonic() + seconds
     while not kernel.lock(folder):
-        left = deadline - time.monotonic()
-        if word == "ask":  # who comes as the owner comes once
-            left = min(left, ATTEMPT_SECONDS)
         with contextlib.suppress(OSError):
-            if (answer := _answer(folder, word, given, left)) is not None:
+            if (answer := _answer(folder, word)) is not None:
                 return answer
         if time.monotonic() > deadline:
             who = kernel.in_words(kernel.holders(folder))
@@ -159,17 +149,15 @@ def visit(
     return None
 
 
-def _answer(
-    folder: int, word: str, given: Iterable[int], seconds: float
-) -> tuple[list[str], socket.socket] | None:
+def _answer(folder: int, word: str) -> tuple[list[str], socket.socket] | None:
     """None if the keeper is about to end. Raises OSError."""
     with contextlib.ExitStack() as stack:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        stack.enter_context(connection).settimeout(max(kernel.PAUSE, seconds))
+        stack.enter_context(connection).settimeout(ANSWER_SECONDS)
         connection.connect(f"/proc/self/fd/{folder}/{KEEPER}")
         if peer_of(connection)[1] != os.geteuid():
             return None
-        send(connection, word, given=given)
+        send(connection, word)
         if (received := receive(connection)) is None:
             return None
         stack.pop_all()

@@ -5,8 +5,7 @@ descriptor 3, a connection to a keeper that it has forked in advance, and anothe
 `next`. The caller's order goes straight to the keeper, which notes for the nursery what it keeps.
 
 The nursery is a child subreaper too: it inherits what a keeper leaves that was killed, ends it, and
-removes what its record names. It ends when its caller, whose pidfd is descriptor 4, has ended and
-no keeper is left.
+removes what its record names. It ends when its caller has ended and no keeper is left.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from generated_vmm.process.keeper import keeper, kernel, messages  # noqa: E402
 from generated_vmm.process.keeper.kernel import Any, Descriptor  # noqa: E402
 from generated_vmm.process.keeper.record import Order, Record  # noqa: E402
 
-OFFERS, CALLER, GIVEN = 3, 4, 5  # descriptors, and how many are given
+OFFERS = 3  # the last descriptor that is given
 TAPS = "generated_vmm.process.keeper.taps"
 
 
 class Nursery:
     """The keepers of one caller that are not collected yet, and what each of them has noted."""
 
-    def __init__(self, offers: socket.socket, caller: Descriptor) -> None:
-        self._offers, self._caller = offers, caller
+    def __init__(self, offers: socket.socket) -> None:
+        self._offers = offers
         self._forked: dict[int, list[str]] = {}
         self._namespaces: dict[int, list[Descriptor]] = {}  # of those that are not in ours
         self._notes, self._noting = messages.pair()
@@ -56,11 +55,10 @@ class Nursery:
         has_caller = True
         self._offer()
         while has_caller or self._forked:
-            callers = [self._offers.fileno(), self._caller.number] if has_caller else []
+            callers = [self._offers.fileno()] if has_caller else []
             ready = kernel.ready_of([self._woken, self._notes.fileno(), *callers])
             if ready.intersection(callers):
-                is_asked = kernel.is_ready(self._offers.fileno())
-                has_caller = is_asked and messages.receive(self._offers) is not None
+                has_caller = messages.receive(self._offers) is not None
                 if has_caller:
                     self._offer()
             self._read_notes()
@@ -98,8 +96,7 @@ class Nursery:
     def _wait_for_order(self, offered: socket.socket, owner: socket.socket) -> None:
         """A keeper's work, in the network namespace of the thread that orders it."""
         offered.close()
-        kernel.ready_of([owner.fileno(), self._caller.number])
-        if not kernel.is_ready(owner.fileno()) or (order := messages.receive(owner)) is None:
+        if (order := messages.receive(owner)) is None:
             return  # the caller has ended
         (kind, *named), (namespace, content) = order
         module = module_of(kind)
@@ -108,7 +105,7 @@ class Nursery:
         for number in elsewhere:
             kernel.join(number)
         namespace.close()
-        module.keep(messages.content_of(content), owner, self._caller)
+        module.keep(messages.content_of(content), owner)
 
     def _read_notes(self) -> None:
         """Takes the notes of keepers: the kind and the names of what each keeps."""
@@ -154,7 +151,7 @@ def module_of(kind: str) -> Any:
     return importlib.import_module(TAPS) if kind == "tap" else keeper
 
 
-def rehearse(caller: Descriptor) -> None:
+def rehearse() -> None:
     """Has a monitor refused, before the first keeper: all share what the interpreter notes now."""
     record = Record("/dev/null/monitor", None, {}, jailed=False)  # no folder can have this path
     how: Any = {"user": (0, 0), "argv": (), "env": {}, "socket": ("", "")}
@@ -162,24 +159,24 @@ def rehearse(caller: Descriptor) -> None:
     owner, connection = messages.pair()
     with owner, connection:
         messages.send(owner, "kill")
-        keeper.keep(messages.content_of(content), connection, caller)
+        keeper.keep(messages.content_of(content), connection)
 
 
-def main(offers: socket.socket, caller: Descriptor) -> None:
+def main(offers: socket.socket) -> None:
     """Offers keepers on a socket; only the end of the caller ends it."""
-    os.closerange(GIVEN, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
+    os.closerange(OFFERS + 1, os.sysconf("SC_OPEN_MAX"))  # such as a server's listening socket
     os.chdir("/")
     for number in kernel.RESET[:3]:
         signal.signal(number, signal.SIG_IGN)
     kernel.become_subreaper()
     gc.disable()
-    rehearse(caller)
+    rehearse()
     gc.freeze()
-    Nursery(offers, caller).work()
+    Nursery(offers).work()
 
 
 if __name__ == "__main__":
     for name in PACKAGES:
         del sys.modules[name]
     sys.path[:] = json.loads(sys.argv[1])
-    main(socket.socket(fileno=OFFERS), Descriptor(int, CALLER))
+    main(socket.socket(fileno=OFFERS))

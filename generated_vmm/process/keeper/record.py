@@ -1,4 +1,4 @@
-"""What a caller orders, and the record of a monitor in its folder: what has to be removed.
+"""What a caller orders, the record of a monitor in its folder, and removing what that names.
 
 The keeper writes the record. If the keeper has died, a new keeper or `clean` removes what it names.
 """
@@ -10,12 +10,15 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused
+from generated_vmm.process.keeper.messages import KEEPER, is_served
 
 RECORD, NEW_RECORD = "monitor.json", "monitor.new"
-KEEPER, SOCKET, LOG, METRICS = "keeper.socket", "api.socket", "log", "metrics"
+SOCKET, LOG, METRICS = "api.socket", "log", "metrics"
 INPUT, OUTPUT = "console.in", "console.out"
 GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
@@ -24,7 +27,10 @@ PRIVATE, OF_JAIL = 0o600, 0o400  # the mode says whether it is a jail: the host 
 # The mode of a new folder. Where others cannot write, the sticky bit does nothing.
 UNRECORDED = stat.S_ISVTX | 0o700
 WRITABLE = stat.S_IWGRP | stat.S_IWOTH
-MOST_LINKS = 40  # that the kernel follows (path_resolution(7))
+GROUP_SECONDS = 2.0  # for its processes to end, and to be counted no more
+MOST_REASONS = 8  # for what is left: a message has an end
+AGAIN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+MOUNTED = "something is mounted there"
 in_json = json.JSONEncoder(default=vars).encode
 
 
@@ -126,18 +132,14 @@ def read_record(folder: int, path: str) -> Record | None:
             content = file.read()
             mode = stat.S_IMODE(found.st_mode)
             if mode in (PRIVATE, OF_JAIL) and (b"\0" in content or not content):
-                return _lost(path, jailed=mode == OF_JAIL, made=mode == OF_JAIL)
+                jailed = mode == OF_JAIL  # the host has lost the rest
+                return Record(path, None, {}, jailed=jailed, made=jailed)
             return _record_of(json.loads(content))
     except FileNotFoundError:
         is_begun = is_unrecorded(os.fstat(folder))
-        return _lost(path, jailed=False, made=True) if is_begun else None
+        return Record(path, None, {}, jailed=False, made=True) if is_begun else None
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise Refused(f"the {RECORD} in {path} cannot be read: {error}") from error
-
-
-def _lost(path: str, *, jailed: bool, made: bool) -> Record:
-    """A record that was not written, or that the host lost: all that is left is in the folder."""
-    return Record(path, None, {}, jailed=jailed, made=made)
 
 
 def is_unrecorded(found: os.stat_result) -> bool:
@@ -184,46 +186,173 @@ def make_parents(path: str) -> None:
 
 
 def require_trusted_path(path: str) -> None:
-    """Raises `Refused` if another user can exchange a folder or a link above a path.
+    """Raises `Refused` if another user can exchange a folder or a link above a path, or a link at
+    it. What does not exist yet is not checked. Raises OSError for links in a circle.
+    """
+    names = path.split("/")
+    steps = ["/".join(names[:number]) or "/" for number in range(1, len(names))]
+    with contextlib.suppress(FileNotFoundError):
+        for step in [*steps, path] if os.path.islink(path) else steps:
+            found = os.lstat(step)
+            mode, leads = stat.S_IMODE(found.st_mode), f"{step} leads to a monitor's folder"
+            if found.st_uid not in (0, os.geteuid()):
+                raise Refused(f"{leads} and belongs to user {found.st_uid}")
+            if stat.S_ISDIR(found.st_mode) and mode & WRITABLE and not mode & stat.S_ISVTX:
+                raise Refused(f"{leads} and can be changed by others (mode {mode:o}): chmod go-w")
+            if stat.S_ISLNK(found.st_mode):
+                os.stat(step)  # a circle has an end here
+                target = os.path.join(os.path.dirname(step), os.readlink(step))
+                require_trusted_path(f"{target}/.")
 
-    What does not exist yet is not checked.
+
+# Removing what a record names. What cannot be removed does not keep the rest.
+
+
+def remove_leftover(folder: int, path: str, *, keeps_folder: bool) -> Record | None:
+    """Ends the monitor of a dead keeper, whose folder is locked now, and removes what it names.
+
+    Raises `Refused` if the processes cannot be seen from here, or if something remains.
     """
     with contextlib.suppress(FileNotFoundError):
-        for step in _steps_to(path):
-            found = os.lstat(step)
-            mode = stat.S_IMODE(found.st_mode)
-            if found.st_uid not in (0, os.geteuid()):
-                raise Refused(f"{step} belongs to user {found.st_uid}, and leads to {path}")
-            if stat.S_ISDIR(found.st_mode) and mode & WRITABLE and not mode & stat.S_ISVTX:
-                raise Refused(
-                    f"{step} leads to {path} and can be changed by others (mode {mode:o}): "
-                    "chmod go-w"
-                )
+        fifo = open_fifo(INPUT, folder, os.O_RDWR | os.O_NONBLOCK)
+        kernel.end_holders(fifo.number, path)
+    record = read_record(folder, path)
+    if record is not None:
+        record.path, record.ended = path, None
+        if left := remove(record, folder, keeps_folder=keeps_folder):
+            raise Refused(f"some of what a monitor left could not be removed: {'; '.join(left)}")
+    return record
 
 
-def _steps_to(path: str) -> Iterator[str]:
-    """The folders and links that lead to a path, the first ones first."""
-    folder, left, links = "", path.split("/")[:0:-1], 0
-    yield "/"
-    while left:
-        name = left.pop()
-        step = f"{folder}/{name}"
-        if name == "..":
-            folder = folder.rpartition("/")[0]
-        elif name in ("", "."):
-            continue
-        elif links < MOST_LINKS and (target := _target_of(step)):
-            yield step
-            links += 1
-            left += filter(None, target.split("/")[::-1])
-            folder = "" if target.startswith("/") else folder
-        elif left:
-            yield step
-            folder = step
+def open_fifo(name: str, folder: int, flags: int) -> Descriptor:
+    """A fifo in a folder. The user of a jail may have replaced it: OSError."""
+    found = Descriptor(os.open, name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    if not stat.S_ISFIFO(os.fstat(found.number).st_mode):
+        raise OSError(errno.EINVAL, f"{name} is no fifo")
+    return found
 
 
-def _target_of(path: str) -> str:
-    """Where a symbolic link leads to; empty for any other file."""
-    with contextlib.suppress(OSError):
-        return os.readlink(path)
-    return ""
+def remove(record: Record, folder: int, *, keeps_folder: bool = False) -> list[str]:
+    """Removes everything that a record names; the result says what could not be removed, and why.
+
+    What is left stays in the record, and the folder with it. The processes have ended.
+    """
+    left: list[str] = []
+    record.groups = [each for each in record.groups if not is_gone(left, _remove_group, each)]
+    record.sockets = [each for each in record.sockets if not is_gone(left, _remove_socket, each)]
+    if record.jailed:
+        remove_entries(folder, RECORD, record.path, left)
+    for name in (*NAMES, NEW_RECORD) if not record.jailed else ():
+        is_gone(left, _remove_own, name, folder)
+    if not left and not keeps_folder:
+        is_gone(left, _remove_folder, record, folder)
+    elif left or record.ended is not None:
+        with contextlib.suppress(OSError):  # the record before says more than there is
+            write_record(folder, record)
+    more = [f"{len(left)} things in all"] if len(left) > MOST_REASONS else []
+    return [*left[:MOST_REASONS], *more]
+
+
+def is_gone(left: list[str], removal: Callable[..., object], *what: Any) -> bool:
+    """Whether it could be removed; if not, the list gets the reason."""
+    try:
+        removal(*what)
+        return True
+    except OSError as error:
+        named = error.filename if isinstance(error.filename, str) else ""
+        left.append(f"{named}: {kernel.reason(error)}")
+        return False
+
+
+def _remove_folder(record: Record, folder: int) -> None:
+    """Removes the record, and the folder if a keeper has made it and nothing else is in it."""
+    is_to_go = record.made and not set(os.listdir(folder)) - {RECORD}
+    if is_to_go:
+        os.fchmod(folder, UNRECORDED)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(RECORD, dir_fd=folder)
+    with contextlib.suppress(FileNotFoundError):
+        if is_to_go and kernel.identity(record.path) == kernel.identity(folder):
+            os.rmdir(record.path)
+
+
+def _remove_group(path: str) -> None:
+    """Removes a control group whose processes have ended. The group above it stays."""
+    deadline = time.monotonic() + GROUP_SECONDS
+    with contextlib.suppress(FileNotFoundError):
+        while True:  # ended processes are counted for some time
+            try:
+                return os.rmdir(path)
+            except OSError as error:
+                if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(kernel.PAUSE)
+
+
+def _remove_socket(noted: Socket) -> None:
+    """Removes a socket if folder and name still lead to it."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        folder = Descriptor(os.open, noted.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
+        found = os.stat(noted.name, dir_fd=folder.number, follow_symlinks=False)
+        is_ours = kernel.identity(folder.number) == noted.folder_id and stat.S_ISSOCK(found.st_mode)
+        if noted.id is None:  # the keeper has not seen it listen
+            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{noted.name}")
+        if is_ours and noted.id in (None, [found.st_dev, found.st_ino]):
+            os.unlink(noted.name, dir_fd=folder.number)
+
+
+def _remove_own(name: str, folder: int) -> None:
+    """Removes a fifo or a socket of a monitor from its folder, or a record that was begun."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or name == NEW_RECORD:
+            os.unlink(name, dir_fd=folder)
+
+
+def remove_entries(folder: int, keep: str, path: str, left: list[str]) -> None:
+    """Removes the content of a folder except `keep`, at any depth, without following links.
+
+    Subfolders are moved up before they are emptied: a deep tree exhausts neither stack nor
+    descriptors. Nothing is removed from another mount.
+    """
+    mount = kernel.mount_of(folder)
+    for is_last in (False, True):  # on a full disk, what is removed first makes room for a move
+        stuck = {keep}
+        while names := [name for name in os.listdir(folder) if name not in stuck]:
+            for name in names:
+                try:
+                    if not _removed(name, folder):
+                        _move_up(name, folder, mount)
+                except OSError as error:
+                    stuck.add(name)
+                    if is_last:
+                        busy = error.errno in (errno.EBUSY, errno.EXDEV)
+                        left.append(f"{path}/{name}: {MOUNTED if busy else kernel.reason(error)}")
+
+
+def _move_up(name: str, folder: int, mount: bytes) -> None:
+    """Removes what is in a subfolder, or moves it up. What refuses does not keep the rest."""
+    inner, refused = Descriptor(os.open, name, kernel.FOLDER, dir_fd=folder), 0
+    if kernel.mount_of(inner.number) != mount:
+        raise OSError(errno.EXDEV, MOUNTED)
+    for each in os.listdir(inner.number):
+        try:
+            if not _removed(each, inner.number):
+                unique = os.urandom(8).hex()
+                os.rename(each, unique, src_dir_fd=inner.number, dst_dir_fd=folder)
+        except OSError as error:
+            refused = error.errno or 0
+    if refused:
+        raise OSError(refused, os.strerror(refused))
+
+
+def _removed(name: str, folder: int) -> bool:
+    """Whether an entry is gone now; false for a folder that is not empty, or swapped meanwhile."""
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        (os.rmdir if stat.S_ISDIR(mode) else os.unlink)(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in AGAIN:
+            raise
+        return error.errno == errno.ENOENT
+    return True

@@ -35,7 +35,7 @@ NAT = "-nat"  # the end of the mark of a tap with rules
 ANSWER_SECONDS = 1.0
 
 
-def keep(tap: dict[str, Any], owner: socket.socket, caller: Descriptor) -> None:
+def keep(tap: dict[str, Any], owner: socket.socket) -> None:
     """Keeps a tap until its owner has it removed, or has ended."""
     name, failure, left = tap["name"], "", list[str]()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -46,7 +46,7 @@ def keep(tap: dict[str, Any], owner: socket.socket, caller: Descriptor) -> None:
                 take_name(name)
                 _make(tap)
             messages.send(owner, "ready")
-            watched = (owner.fileno(), caller.number, listener.fileno())
+            watched = (owner.fileno(), listener.fileno())
             while ready_of(watched) == {listener.fileno()}:
                 listener.accept()[0].close()
         except (Refused, OSError) as error:

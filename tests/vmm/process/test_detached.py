@@ -25,7 +25,6 @@ from generated_vmm.process import (
 )
 from generated_vmm.process.keeper import messages
 from generated_vmm.process.keeper.keeper import UP, Keeper
-from generated_vmm.process.keeper.kernel import Descriptor
 from generated_vmm.process.keeper.record import Order, Record
 from tests.vmm.process.conftest import (
     PATIENCE,
@@ -213,42 +212,12 @@ def test_a_keeper_ignores_what_it_cannot_read_of_its_owner(
 def test_an_owner_whose_connection_breaks_is_lost() -> None:
     """A keeper cannot read the descriptors of a message if there are too many."""
     ours, theirs = messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = Keeper(theirs, ORDER)
     keeper.owner.goal = UP
     messages.send(ours, "bound", given=[ours.fileno()] * (messages.MOST_DESCRIPTORS + 8))
     keeper.owner.wait(PATIENCE)
     assert (keeper.owner.is_gone, keeper.owner.goal) == (True, UP)
     ours.close()
-
-
-def descriptors_of_keeper(pid: int, folder: Path) -> set[str]:
-    """What the keeper of a monitor has open, once it has closed all that came from visitors."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
-        visitor.settimeout(PATIENCE)
-        visitor.connect(str(folder / "keeper.socket"))
-        messages.send(visitor, "ask")
-        answer, end = messages.receive(visitor), messages.receive(visitor)
-        assert answer is not None
-        assert (answer[0][0], end) == ("detached", None)
-        open_now = Path(f"/proc/{keeper_of(pid)}/fd")
-        return {f"{each.name} {each.readlink()}" for each in open_now.iterdir()}
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_visitor_without_a_pidfd_does_not_become_the_owner(
-    start: Make, attach: Attach, do: Do, folder: Path, number: int
-) -> None:
-    first = start(directory=folder, detached=True)
-    do(first.detach())
-    before = descriptors_of_keeper(first.pid, folder)
-    with open("/dev/null") as file, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
-        visitor.connect(str(folder / "keeper.socket"))
-        messages.send(visitor, "attach", given=[file.fileno()] * number)
-        visitor.settimeout(PATIENCE)
-        assert visitor.recv(100) == b""
-        assert status_of(folder) == "detached"
-    assert descriptors_of_keeper(first.pid, folder) == before
-    assert do(attach(folder).client.get_instance_info()).state == "Not started"
 
 
 def wake_keeper(keeper_socket: int) -> None:
@@ -306,7 +275,7 @@ def test_a_keeper_without_an_owner_wakes_up_to_look(monkeypatch: pytest.MonkeyPa
             return []
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = Keeper(theirs, ORDER)
     monkeypatch.setattr(select, "poll", Poll)
     monkeypatch.setattr(keeper.folder, "is_gone", lambda: False)
     keeper._wait_for_news()
@@ -321,7 +290,7 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
 ) -> None:
     """Until it tells the owner: the next owner is to know how the monitor ended."""
     ours, theirs = messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = Keeper(theirs, ORDER)
     keeper.owner.goal = UP
     send = messages.send
     monkeypatch.setattr(
@@ -336,7 +305,7 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_its_monitor_ended(
 def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> None:
     """The owner ends, and a visitor comes, between two looks of the keeper."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = Keeper(theirs, ORDER)
     keeper.owner.goal = UP
     ours.close()
     messages.send(guest, "ask")
@@ -350,9 +319,9 @@ def test_a_keeper_hears_that_it_lost_its_owner_before_it_answers_a_visitor() -> 
 def test_a_keeper_that_is_about_to_end_is_nobodys() -> None:
     """Its owner has died in the middle of a start."""
     (ours, theirs), (guest, asked) = messages.pair(), messages.pair()
-    keeper = Keeper(theirs, Descriptor(os.pidfd_open, os.getpid()), ORDER)
+    keeper = Keeper(theirs, ORDER)
     keeper.owner._lose_owner()
-    messages.send(guest, "attach", given=[ours.fileno()])
+    messages.send(guest, "attach")
     keeper._answer(asked)
     assert messages.receive(guest) is None
     for each in (ours, guest):

@@ -25,11 +25,10 @@ from generated_vmm.process import (
     MonitorStartError,
 )
 from generated_vmm.process.jail import link_in
-from generated_vmm.process.keeper import messages, removal
+from generated_vmm.process.keeper import messages, record
 from generated_vmm.process.keeper.keeper import Keeper
 from generated_vmm.process.keeper.kernel import FOLDER, Descriptor
-from generated_vmm.process.keeper.record import Order, Record
-from generated_vmm.process.keeper.removal import remove_entries
+from generated_vmm.process.keeper.record import Order, Record, remove_entries
 from generated_vmm.transport import UnixChannel
 from tests.vmm.process.conftest import PATIENCE, SIMULATED, own_jail
 
@@ -137,12 +136,12 @@ def test_what_is_told_of_a_jail_that_cannot_be_removed_fits_into_a_message(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file system is read-only after an error, and the guest's user has made many files."""
-    monkeypatch.setattr(removal, "_removed", Mock(side_effect=OSError(errno.EROFS, "read-only")))
+    monkeypatch.setattr(record, "_removed", Mock(side_effect=OSError(errno.EROFS, "read-only")))
     for number in range(500):
         (folder / f"{number}{'x' * 200}").touch()
-    record = Record(str(folder), None, {}, jailed=True)
+    its = Record(str(folder), None, {}, jailed=True)
     with Descriptor(os.open, folder, os.O_RDONLY) as held:
-        left = removal.remove(record, held.number)
+        left = record.remove(its, held.number)
     assert left[-1] == "500 things in all"
     assert len(json.dumps(left)) < messages.MOST_BYTES
 
@@ -253,18 +252,17 @@ def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
     folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "ANSWER_SECONDS", 0.1)
-    record = Record(str(folder), None, {}, jailed=False)
-    order = Order(record, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
-    pidfd = Descriptor(os.pidfd_open, os.getpid())
+    its = Record(str(folder), None, {}, jailed=False)
+    order = Order(its, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
     (ours, theirs), listening = messages.pair(), listen(folder / "api")
     with ours, theirs, listening as listener, ThreadPoolExecutor(1) as thread:
-        keeper = Keeper(theirs, pidfd, order)
+        keeper = Keeper(theirs, order)
         keeper._api = Descriptor(os.open, folder / "api", os.O_PATH)
         noting = thread.submit(keeper._note_vsock)
         with listener.accept()[0] as connection, contextlib.suppress(BrokenPipeError):
             connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + said)
             noting.result()
-    assert record.sockets == []
+    assert its.sockets == []
 
 
 @needs_root
@@ -295,7 +293,7 @@ def test_a_datagram_socket_of_another_process_is_left(folder: Path) -> None:
     path = folder / "a.socket"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
         service.bind(str(path))
-        with pytest.raises(MonitorStartError, match="another process listens there"):
+        with pytest.raises(MonitorStartError, match="exists already"):
             Monitor(STAND_IN, socket_path=path, timeout=PATIENCE).start()
         assert path.is_socket()
 

