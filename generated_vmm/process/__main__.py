@@ -31,23 +31,15 @@ def look(path: str, *, clean: bool = False) -> Shown | None:
     Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
-        return _look_at(path, folder.number, clean=clean)
+        if (seen := ask(folder.number, path, seconds=ANSWER_SECONDS)) is not None:
+            status, pid, id = seen
+            return status, pid, id
+        if (found := read_record(folder.number, path)) is not None:
+            if clean:
+                remove_leftover(folder.number, path, keeps_folder=False)
+            left = "leftover" if found.ended is None else "ended"
+            return "removed" if clean else left, "", found.id or ""
     return None
-
-
-def _look_at(path: str, folder: int, *, clean: bool) -> Shown | None:
-    if read_record(folder, path) is None:
-        return None
-    if (seen := ask(folder, path, seconds=ANSWER_SECONDS)) is not None:
-        status, pid, id = seen
-        return status, pid, id
-    record = read_record(folder, path)  # by now it may say how the monitor has ended
-    if record is None:
-        return None
-    status = "leftover" if record.ended is None else "ended"
-    if clean:
-        remove_leftover(folder, path, keeps_folder=False)
-    return "removed" if clean else status, "", record.id or ""
 
 
 def look_at_taps(*, clean: bool = False) -> Iterator[str]:

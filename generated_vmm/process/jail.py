@@ -6,7 +6,6 @@ Source for the jailer's command line: its `--help` and docs/jailer.md, version 1
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
 from collections.abc import Generator, Mapping
@@ -52,7 +51,6 @@ class Jail(Place):
         self._exec_name = os.path.basename(self._programs[1])
         if "firecracker" in os.path.basename(jailer) and "jailer" in self._exec_name:
             raise ValueError(f"binary is {self._programs[1]}: jailer and binary are swapped")
-        self._inner_socket = normal(given.get("socket_path", record.SOCKET))
 
     @property
     def directory(self) -> Path:
@@ -67,7 +65,7 @@ class Jail(Place):
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return str(self.outside(self._inner_socket))
+        return str(self.root / record.SOCKET)
 
     def outside(self, path: HostPath) -> Path:
         """The path on the host of a path that the monitor sees. Only links lead out of the jail."""
@@ -88,7 +86,6 @@ class Jail(Place):
         if os.geteuid() != 0:
             raise MonitorStartError("a jail needs root: the jailer changes root, user and groups")
         return self._ordered(
-            ("", self._inner_socket),
             control_groups(self.settings, self._exec_name),
             new_pid_ns=self.settings.get("new_pid_ns", False),
         )
@@ -97,7 +94,7 @@ class Jail(Place):
         env = self.settings.get("env")
         paths = {
             **self.copies(),
-            "api_sock": self._inner_socket,
+            "api_sock": f"/{record.SOCKET}",
             "log_path": self.settings.get("log_path", f"/{record.LOG}"),
             "metrics_path": self.settings.get("metrics_path", f"/{record.METRICS}"),
         }
@@ -204,11 +201,6 @@ def link_in(root: int, source: HostPath, path: str, owner: tuple[int, int], *, g
     """Creates a hard link to a regular file at a path inside; `give` changes the file's owner."""
     folder, file = folder_of(root, path, owner), regular(source, os.O_NOFOLLOW)
     name, original = os.path.basename(path), f"/proc/self/fd/{file.number}"
-    try:
-        os.link(original, name, dst_dir_fd=folder.number, follow_symlinks=True)
-    except OSError as error:
-        if error.errno == errno.EXDEV:
-            error.add_note(f"{os.fspath(source)} is on another file system: copy_in copies it")
-        raise
+    os.link(original, name, dst_dir_fd=folder.number, follow_symlinks=True)
     if give:
         os.fchown(file.number, *owner)

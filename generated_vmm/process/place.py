@@ -29,14 +29,14 @@ from generated_vmm.process.settings import (
     checked,
     monitor_arguments,
 )
-from generated_vmm.transport.connection import LONGEST_PATH, fault_of_path
+from generated_vmm.transport.connection import LONGEST_PATH
 
 NOT_DETACHED = (
     "is not the folder of a detached monitor, which Monitor(directory=..., detached=True) starts"
 )
 USER_TIME, SYSTEM_TIME, RESIDENT_PAGES = 11, 12, 21  # fields of /proc/PID/stat after the name
 PATHS = ("log_path", "metrics_path", *FILES)
-HOST_PATHS = ("directory", "socket_path", "cwd", *PATHS)
+HOST_PATHS = ("directory", "cwd", *PATHS)
 
 
 class Place:
@@ -56,9 +56,6 @@ class Place:
         if self.settings.get("detached") and "directory" not in self.settings:
             raise ValueError("a detached monitor needs a directory to be found by")
         self.seems_to_stay = "directory" in self.settings and "detached" not in self.settings
-        path = self.settings.get("socket_path", "/")
-        if fault := fault_of_path(self._bound_path(path)):
-            raise ValueError(f"{fault}: {path}")
         self.settings.setdefault("cwd", os.path.abspath("."))
 
     @property
@@ -71,12 +68,13 @@ class Place:
     @property
     def socket_path(self) -> str:
         """The API's socket."""
-        return self.settings.get("socket_path") or str(self.directory / record.SOCKET)
+        return str(self.directory / record.SOCKET)
 
-    def _bound_path(self, path: str) -> str:
+    def _bound_path(self) -> str:
         """The path by which the monitor binds its socket: a long one by a descriptor."""
+        path = self.socket_path
         is_long = len(os.fsencode(path)) > LONGEST_PATH
-        return f"/proc/self/fd/{record.GIVEN_FOLDER}/{os.path.basename(path)}" if is_long else path
+        return f"/proc/self/fd/{record.GIVEN_FOLDER}/{record.SOCKET}" if is_long else path
 
     def outside(self, path: HostPath) -> Path:
         """The path on the host of a path that the monitor sees."""
@@ -95,13 +93,9 @@ class Place:
         """The order for the keeper. Raises `MonitorStartError` for what cannot be started."""
         if "directory" not in self.settings:
             self.settings["directory"] = f"{tempfile.gettempdir()}/vmm-{secrets.token_hex(6)}"
-        path = self.socket_path
-        place = os.path.split(path) if "socket_path" in self.settings else ("", record.SOCKET)
-        return self._ordered(place, inherits=self._bound_path(path) != path)
+        return self._ordered(inherits=self._bound_path() != self.socket_path)
 
-    def _ordered(
-        self, place: tuple[str, str], groups: Sequence[str] = (), **options: Any
-    ) -> record.Order:
+    def _ordered(self, groups: Sequence[str] = (), **options: Any) -> record.Order:
         path, id = str(self.directory), self.settings.get("id")
         return record.Order(
             record=record.Record(path, id, self._how(), jailed=self._is_jailed, groups=groups),
@@ -110,7 +104,6 @@ class Place:
             env=dict(self.settings.get("env", os.environ)),
             cwd=self.settings["cwd"],
             detached=self.settings.get("detached", False),
-            socket=place,
             **options,
         )
 
@@ -122,7 +115,7 @@ class Place:
             "log_path": str(folder / record.LOG),
             "metrics_path": str(folder / record.METRICS),
             **{name: self.settings[name] for name in PATHS if name in self.settings},
-            "api_sock": self._bound_path(self.socket_path),
+            "api_sock": self._bound_path(),
         }
         found = find_program("binary", program, self.settings.get("env"))
         return [found, *first, *named, *monitor_arguments(self.settings, paths)]

@@ -33,7 +33,6 @@ FILES = ("config_file", "metadata", "seccomp_filter")  # that the monitor reads 
 class CommonOptions(TypedDict, total=False):
     """The options of every monitor, all optional."""
 
-    socket_path: HostPath | None
     config_file: HostPath | None
     metadata: HostPath | None
     enable_pci: bool

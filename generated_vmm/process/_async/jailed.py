@@ -25,8 +25,8 @@ class AsyncJailedMonitor(AsyncMonitor):
 
     Needs root. `jailer` and `binary` are names or paths of programs; the other options are those of
     `JailedOptions`. `config_file`, `metadata` and `seccomp_filter` are the host's files and are
-    copied in; `socket_path`, `log_path` and `metrics_path` are paths inside. At the end the jail,
-    all its files and its control groups are removed.
+    copied in; `log_path` and `metrics_path` are paths inside. At the end the jail, all its files
+    and its control groups are removed.
     """
 
     _place: Jail

@@ -84,7 +84,8 @@ class Folder:
         with contextlib.suppress(FileNotFoundError):
             now = os.stat(path)
             if [now.st_dev, now.st_ino] == kernel.identity(folder.number):
-                self._record.made = self._clear(folder.number, path)
+                is_new = record.is_unrecorded(os.fstat(folder.number)) and not os.listdir(path)
+                self._record.made = is_new or self._clear(folder.number, path)
                 self.taken, self._is_taken = folder, True
                 record.write_record(folder.number, self._record)
                 if self._record.made:
@@ -112,11 +113,6 @@ class Folder:
     def is_gone(self) -> bool:
         """Whether somebody has deleted the folder: nobody can find the monitor any more."""
         return os.fstat(self.taken.number).st_nlink == 0
-
-    def save(self) -> None:
-        """Writes the record."""
-        with kernel.About("directory", self._record.path):
-            record.write_record(self.taken.number, self._record)
 
     def undo(self, *, keeps_folder: bool) -> list[str]:
         """Removes everything and gives the folder up; what could not be removed, and why."""
@@ -149,26 +145,9 @@ class Folder:
     def _place_of(self, name: str) -> int:
         return (self.inside if name in (LOG, METRICS) else self.taken).number
 
-    def open_api_folder(self) -> None:
-        """Opens the folder of the API's socket. Raises `Refused` if the socket's path exists."""
-        folder, name = self._order.socket
-        self.api_folder = self.inside
-        if folder:
-            path = f"{folder}/{name}"
-            with kernel.About("socket_path", path):
-                self.api_folder = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
-            inner = f"/proc/self/fd/{self.api_folder.number}/{name}"
-            if os.path.lexists(inner):
-                raise Refused(f"{path} exists already; remove it if it is not needed")
-            self._note(self.api_folder, folder, name)
-
     def open_api(self) -> Descriptor:
         """The API's socket. Raises OSError until the monitor listens, `Refused` if another does."""
-        found = messages.open_listening(self.api_folder, self._order.socket[1], self._order.user[0])
-        if self._record.sockets:
-            self._record.sockets[0].id = kernel.identity(found.number)
-            self.save()
-        return found
+        return messages.open_listening(self.inside, record.SOCKET, self._order.user[0])
 
     def note_vsock(self, path: str) -> None:
         """Notes the socket of a vsock device in place of the one before. Raises ValueError too.
@@ -178,14 +157,7 @@ class Folder:
         folder, name = os.path.split(os.path.join(self._order.cwd, path))
         held = Descriptor(os.open, folder, os.O_PATH | os.O_DIRECTORY)
         found = messages.open_listening(held, name, self._order.user[0])
-        del self._record.sockets[bool(self._order.socket[0]) :]
-        self._note(held, folder, name, kernel.identity(found.number))
+        folder_id, id = kernel.identity(held.number), kernel.identity(found.number)
+        self._record.sockets = [record.Socket(folder, folder_id, name, id)]
+        record.write_record(self.taken.number, self._record)
         self._vsock_folder = held  # so that no other folder gets its identity
-
-    def _note(
-        self, held: Descriptor, folder: str, name: str, found: list[int] | None = None
-    ) -> None:
-        self._record.sockets.append(
-            record.Socket(folder, kernel.identity(held.number), name, found)
-        )
-        self.save()

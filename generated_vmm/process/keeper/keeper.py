@@ -61,7 +61,6 @@ class Keeper:
             self._look(None)
         self._require_wanted()
         self.folder.make_fifos()
-        self.folder.open_api_folder()
         self._start_program()
         try:
             self._wait_until_it_listens()
@@ -152,7 +151,7 @@ class Keeper:
     def _start_program(self) -> None:
         """Its standard input is the locked fifo: without a keeper, the lock says that it runs."""
         opened = [self.folder.open(name, BOTH_ENDS) for name in (OUTPUT, LOG)]
-        inherited = [self.folder.api_folder] if self.order.inherits else []
+        inherited = [self.folder.taken] if self.order.inherits else []
         self.program.start(self.order, [self.folder.input, *opened, *inherited])
         self._report_started()
 

@@ -260,7 +260,5 @@ def exit_in_words(status: int | None) -> str:
         return "with an exit status that is not known"
     if status >= 0:
         return f"with exit status {status}"
-    try:
-        return f"by signal {signal.Signals(-status).name}"
-    except ValueError:
-        return f"by signal {-status}"
+    names = [each.name for each in signal.Signals if each == -status]
+    return f"by signal {names[0] if names else -status}"

@@ -194,17 +194,6 @@ def open_beneath(folder: int, path: str) -> Descriptor:
     return found
 
 
-def is_served(path: str) -> bool:
-    """Whether a process listens on a unix socket, of any type."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.setblocking(False)
-        try:
-            connection.connect(path)
-        except OSError as error:  # EPROTOTYPE: one of another type; EAGAIN: its queue is full
-            return error.errno in (errno.EPROTOTYPE, errno.EAGAIN)
-        return True
-
-
 def vsock_path(api: Descriptor) -> str:
     """The path of a vsock device's socket, as the monitor says.
 

@@ -154,7 +154,7 @@ def module_of(kind: str) -> Any:
 def rehearse() -> None:
     """Has a monitor refused, before the first keeper: all share what the interpreter notes now."""
     record = Record("/dev/null/monitor", None, {}, jailed=False)  # no folder can have this path
-    how: Any = {"user": (0, 0), "argv": (), "env": {}, "socket": ("", "")}
+    how: Any = {"user": (0, 0), "argv": (), "env": {}}
     content = messages.in_memory(Order(record, **how, cwd="/", detached=False))
     owner, connection = messages.pair()
     with owner, connection:

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.kernel import Any, Descriptor, Refused
-from generated_vmm.process.keeper.messages import KEEPER, is_served
+from generated_vmm.process.keeper.messages import KEEPER
 
 RECORD, NEW_RECORD = "monitor.json", "monitor.new"
 SOCKET, LOG, METRICS = "api.socket", "log", "metrics"
 INPUT, OUTPUT = "console.in", "console.out"
-GIVEN_FOLDER = 3  # the descriptor of the socket's folder in a monitor, if its path is too long
+GIVEN_FOLDER = 3  # the descriptor of its folder in a monitor, if the socket's path is too long
 NAMES = (KEEPER, SOCKET, INPUT, OUTPUT, LOG, METRICS)
 """What an unjailed monitor has in its folder. A lock on INPUT: keeper or monitor live."""
 PRIVATE, OF_JAIL = 0o600, 0o400  # the mode says whether it is a jail: the host may lose the content
@@ -38,14 +38,9 @@ in_json = json.JSONEncoder(default=vars).encode
 
 
 class Socket:
-    """A unix socket outside of the monitor's folder: its folder, its name and both identities.
+    """A unix socket outside of the monitor's folder: its folder, its name and both identities."""
 
-    `id` is None until the keeper has seen the socket listen.
-    """
-
-    def __init__(
-        self, folder: str, folder_id: list[int], name: str, id: list[int] | None = None
-    ) -> None:
+    def __init__(self, folder: str, folder_id: list[int], name: str, id: list[int]) -> None:
         self.folder, self.folder_id, self.name, self.id = folder, folder_id, name, id
 
 
@@ -77,9 +72,8 @@ class Record:
 class Order:
     """How a monitor is started.
 
-    `socket` is the API's: folder and name; in a jail, the path below its root. `inherits` says
-    whether the monitor gets that folder as GIVEN_FOLDER. `user` is the monitor's user and
-    group. With `new_pid_ns`, the program's child takes its place.
+    `inherits` says whether the monitor gets its folder as GIVEN_FOLDER. `user` is the monitor's
+    user and group. With `new_pid_ns`, the program's child takes its place.
     """
 
     def __init__(
@@ -91,11 +85,10 @@ class Order:
         env: Mapping[str, str],
         cwd: str,
         detached: bool,
-        socket: tuple[str, str],
         inherits: bool = False,
         new_pid_ns: bool = False,
     ) -> None:
-        self.record, self.user, self.socket = record, user, socket
+        self.record, self.user = record, user
         self.argv, self.env, self.cwd = argv, env, cwd
         self.detached = detached
         self.inherits, self.new_pid_ns = inherits, new_pid_ns
@@ -294,10 +287,8 @@ def _remove_socket(noted: Socket) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         folder = Descriptor(os.open, noted.folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
         found = os.stat(noted.name, dir_fd=folder.number, follow_symlinks=False)
-        is_ours = kernel.identity(folder.number) == noted.folder_id and stat.S_ISSOCK(found.st_mode)
-        if noted.id is None:  # the keeper has not seen it listen
-            is_ours &= not is_served(f"/proc/self/fd/{folder.number}/{noted.name}")
-        if is_ours and noted.id in (None, [found.st_dev, found.st_ino]):
+        ids = kernel.identity(folder.number), [found.st_dev, found.st_ino]
+        if ids == (noted.folder_id, noted.id) and stat.S_ISSOCK(found.st_mode):
             os.unlink(noted.name, dir_fd=folder.number)
 
 

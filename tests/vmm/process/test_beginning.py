@@ -86,7 +86,7 @@ def test_one_that_has_ended_by_itself_may_be_forgotten(binary: list[str], folder
 def test_the_monitor_takes_its_options(start: Make, folder: Path) -> None:
     monitor = start(
         id="vm-1",
-        socket_path=folder / "a.socket",
+        directory=folder / "vm",
         log_path=folder / "a.log",
         enable_pci=True,
         boot_timer=True,

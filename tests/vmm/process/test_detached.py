@@ -47,7 +47,6 @@ ORDER = Order(
     env={},
     cwd="/",
     detached=True,
-    socket=("", "api.socket"),
 )
 WRONG_TYPES = '{"path": "", "id": null, "how": [], "jailed": false}'
 UNREADABLE = [b"hello", b"\xff\xfe", b"\0", b"\0stop", b"x" * 60_000]
@@ -377,12 +376,12 @@ def test_one_that_was_started_with_relative_paths_is_found_from_elsewhere(
     start: Make, attach: Attach, do: Do, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    first = start(directory="vm", socket_path="vm.socket", detached=True)
+    first = start(directory="vm", detached=True)
     do(first.client.vsock.set(guest_cid=3, uds_path="v.sock"))
     do(first.detach())
     monkeypatch.chdir("/")
     second = attach(folder / "vm")
-    assert second.socket_path == folder / "vm.socket"
+    assert second.socket_path == folder / "vm" / "api.socket"
     do(second.stop())
     assert list(folder.iterdir()) == []
 

@@ -253,7 +253,7 @@ def test_whatever_a_monitor_says_of_sockets_its_keeper_continues(
 ) -> None:
     monkeypatch.setattr(messages, "ANSWER_SECONDS", 0.1)
     its = Record(str(folder), None, {}, jailed=False)
-    order = Order(its, user=(0, 0), argv=(), env={}, cwd="/", detached=False, socket=("", ""))
+    order = Order(its, user=(0, 0), argv=(), env={}, cwd="/", detached=False)
     (ours, theirs), listening = messages.pair(), listen(folder / "api")
     with ours, theirs, listening as listener, ThreadPoolExecutor(1) as thread:
         keeper = Keeper(theirs, order)
@@ -279,23 +279,13 @@ def test_a_socket_is_removed_where_it_was_made_alone(folder: Path) -> None:
     for path in (tenant, service):
         path.mkdir()
     os.chown(tenant, OTHER, OTHER)
-    socket_path, vsock = tenant / "a.socket", tenant / "v.sock"
-    monitor = Monitor(STAND_IN, socket_path=socket_path, timeout=PATIENCE).start()
-    monitor.client.vsock.set(guest_cid=3, uds_path=str(vsock))
+    monitor = Monitor(STAND_IN, timeout=PATIENCE).start()
+    monitor.client.vsock.set(guest_cid=3, uds_path=str(tenant / "v.sock"))
     tenant.rename(folder / "moved")
     tenant.symlink_to(service)
-    with listen(service / "a.socket"), listen(service / "v.sock"):
+    with listen(service / "v.sock"):
         monitor.stop()
-        assert {each.name for each in service.iterdir()} == {"a.socket", "v.sock"}
-
-
-def test_a_datagram_socket_of_another_process_is_left(folder: Path) -> None:
-    path = folder / "a.socket"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service:
-        service.bind(str(path))
-        with pytest.raises(MonitorStartError, match="exists already"):
-            Monitor(STAND_IN, socket_path=path, timeout=PATIENCE).start()
-        assert path.is_socket()
+        assert [each.name for each in service.iterdir()] == ["v.sock"]
 
 
 def test_a_stranger_at_a_relative_path_is_left(
@@ -305,13 +295,14 @@ def test_a_stranger_at_a_relative_path_is_left(
     for name in ("first", "second"):
         (folder / name).mkdir()
     monkeypatch.chdir(folder / "first")
-    monitor = Monitor(STAND_IN, socket_path="a.socket", timeout=PATIENCE).start()
+    monitor = Monitor(STAND_IN, directory="vm", timeout=PATIENCE).start()
     monitor.client.vsock.set(guest_cid=3, uds_path="v.sock")
     monkeypatch.chdir(folder / "second")
-    with listen(folder / "second" / "v.sock"), listen(folder / "second" / "a.socket"):
+    (folder / "second" / "vm").mkdir()
+    with listen(folder / "second" / "v.sock"), listen(folder / "second" / "vm" / "api.socket"):
         assert monitor.client.get_instance_info().state == "Not started"
         monitor.stop()
-        assert len(list((folder / "second").iterdir())) == 2
+        assert len(list((folder / "second").rglob("*"))) == 3
     assert list((folder / "first").iterdir()) == []
 
 

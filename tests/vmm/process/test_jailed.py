@@ -104,10 +104,8 @@ def test_a_linked_file_is_given_to_the_jailed_user_if_wanted(
         do(monitor.link_in(folder / "link", "/other", give=True))
     assert (folder / "kept").stat().st_uid == 0
     elsewhere = tempfile.NamedTemporaryFile(dir="/dev/shm")  # noqa: SIM115
-    with elsewhere, pytest.raises(OSError, match="cross-device") as caught:
+    with elsewhere, pytest.raises(OSError, match="cross-device"):
         do(monitor.link_in(elsewhere.name))
-    said = f"{elsewhere.name} is on another file system: copy_in copies it"
-    assert caught.value.__notes__ == [said]
 
 
 def test_a_log_in_a_folder_that_the_jail_lacks(make: Any, do: Do, folder: Path) -> None:
@@ -116,8 +114,8 @@ def test_a_log_in_a_folder_that_the_jail_lacks(make: Any, do: Do, folder: Path) 
 
 
 def test_the_sockets_of_a_jail_are_seen_from_outside(start: Any, do: Do) -> None:
-    monitor = start(socket_path="/run/firecracker.socket")
-    assert monitor.socket_path == monitor.root / "run/firecracker.socket"
+    monitor = start()
+    assert monitor.socket_path == monitor.root / "api.socket"
     do(monitor.client.vsock.set(guest_cid=3, uds_path="/run/v.sock"))
     assert monitor.outside("/run/v.sock").is_socket()
 

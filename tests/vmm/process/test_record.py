@@ -36,7 +36,9 @@ def lose_record(folder: Path, content: bytes, *, jailed: bool = False) -> Path:
     return folder / "vm"
 
 
-@pytest.mark.parametrize(("sockets", "synced"), [([], 0), ([Socket("/run", [1, 2], "v")], 1)])
+@pytest.mark.parametrize(
+    ("sockets", "synced"), [([], 0), ([Socket("/run", [1, 2], "v", [1, 3])], 1)]
+)
 def test_the_disk_is_waited_for_if_something_outlasts_the_host(
     place: int, monkeypatch: pytest.MonkeyPatch, sockets: list[Socket], synced: int
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
         ({"timeout": 0}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
         ({"grace": float("nan")}, "grace"),
-        ({"socket_path": ""}, "socket_path is empty"),
+        ({"log_path": ""}, "log_path is empty"),
         ({"directory": ""}, "directory is empty"),
         ({"grace": -1}, "grace"),
         ({"timeout": float("inf")}, "timeout is inf; it must be less than"),
@@ -83,6 +83,6 @@ def test_an_environment_may_be_any_mapping_of_any_text() -> None:
 
 
 def test_an_option_that_is_none_has_its_default() -> None:
-    assert settings(directory=None, socket_path=None) == settings()
+    assert settings(directory=None, log_path=None) == settings()
     with pytest.raises(TypeError, match="derectory"):
         settings(derectory="/vm")

@@ -92,29 +92,6 @@ def test_a_folder_of_the_user_stays(folder: Path, mode: int) -> None:
 # A monitor is not started where another one runs or somebody left something
 
 
-def test_a_socket_path_that_is_served_is_taken(make: Make, start: Make, do: Do) -> None:
-    first = start()
-    second = make(socket_path=first.socket_path)
-    with pytest.raises(MonitorStartError, match="exists already"):
-        do(second.start())
-    assert do(first.client.get_instance_info()).state == "Not started"
-
-
-@pytest.mark.parametrize("content", ["socket", "file"])
-def test_a_path_at_which_something_is_left_is_not_touched(
-    make: Make, do: Do, folder: Path, content: str
-) -> None:
-    path = folder / "a.socket"
-    if content == "socket":
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-    else:
-        path.write_text("somebody's")
-    with pytest.raises(MonitorStartError, match="remove it if it is not needed"):
-        do(make(socket_path=path).start())
-    assert path.exists()
-
-
 @pytest.mark.parametrize("name", ["log", "api.socket", "keeper.socket"])
 def test_what_has_a_name_that_the_monitor_needs_is_left(
     make: Make, do: Do, folder: Path, name: str
@@ -139,14 +116,8 @@ def test_the_socket_does_not_depend_on_the_depth_of_its_folder(
     """A path of a unix socket has at most 107 bytes (unix(7)), that of a folder 4095."""
     deep = folder.joinpath(*["a-folder-of-27-characters-x"] * 8)
     deep.parent.mkdir(parents=True)
-    for options in ({"directory": deep}, {"socket_path": deep.parent / "a.socket"}):
-        monitor = start(**options)
-        assert len(str(monitor.socket_path)) > 200
-        assert do(monitor.client.get_instance_info()).state == "Not started"
-        do(monitor.stop())
+    monitor = start(directory=deep)
+    assert len(str(monitor.socket_path)) > 200
+    assert do(monitor.client.get_instance_info()).state == "Not started"
+    do(monitor.stop())
     assert list(deep.parent.iterdir()) == []
-
-
-def test_a_name_that_no_socket_can_have_is_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="at most 107"):
-        Monitor(socket_path=folder / ("a" * 110))
