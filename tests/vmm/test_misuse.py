@@ -130,7 +130,7 @@ CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: any_of(VmmClient)("/s", max_body_bytes=-1), ValueError, "it cannot be negative"),
     (lambda: any_of(VmmClient)(""), ValueError, "socket_path is empty"),
     (lambda: vm().boot("/k", boot_args="a"), TypeError, "boot_source={..., 'boot_args': ...}"),
-    (lambda: any_of(Monitor)(socket="/x"), TypeError, r"\['socket'\]; there are .*socket_path, "),
+    (lambda: any_of(Monitor)(socket="/x"), TypeError, r"\['socket'\]; there are .*log_path, "),
     (lambda: guest().run(["ls"], capture_output=True), TypeError, "Output is always captured"),
     (lambda: guest().start(["ls"], shell=True), TypeError, r"options \['shell'\]; there are cwd,"),
     (lambda: guest().run(["cat"], input="text"), TypeError, "input is text: pass bytes"),
