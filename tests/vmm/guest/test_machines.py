@@ -65,10 +65,11 @@ def test_a_run_whose_every_await_is_cancelled_ends_its_program(
         async with AsyncGuest(path) as guest, AsyncGuest(path) as other:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(guest.run, ["sleep", "60"])
-                while not (found := await other.programs()):
+                while not await other.programs():
                     pass
                 tasks.cancel_scope.cancel()
-            return await (await other.attach(found[0].id)).wait(10)
+            (state,) = await other.programs()
+            return await (await other.attach(state.id)).wait(10)
 
     assert asyncio.run(cancelled()) == -9
 
