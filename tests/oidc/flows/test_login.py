@@ -10,6 +10,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from fastapi_oidc import Code, ConfigurationError, LoginOptions, PersistContext, SessionError
+from fastapi_oidc.protocol import urls
 from fastapi_oidc.testing import AuthorizationRequested, DevUser, TokenRevoked, sign_in
 from tests.oidc.flows.steps import (
     AFTER_EXPIRY,
@@ -69,7 +70,12 @@ async def test_request_has_what_settings_and_options_add() -> None:
         assert (await sent(world, LoginOptions(max_age=longer)))["max_age"] == "600"
 
 
-async def test_return_path_elsewhere_becomes_the_default_one() -> None:
+@pytest.mark.parametrize("checked", ["on arrival", "before use"])
+async def test_return_path_elsewhere_becomes_the_default_one(
+    checked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if checked == "before use":
+        monkeypatch.setattr(urls, "same_origin_path", lambda path, **_: path)
     world = make_world(settings={"default_return_path": "/me"})
     browser = world.browser()
     answer = await sign_in(browser, "/auth/login?return_to=//evil.test", user="alice")

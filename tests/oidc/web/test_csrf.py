@@ -82,6 +82,8 @@ async def test_a_token_is_accepted_in_the_header_and_in_a_form(sent: Any) -> Non
         assert (refused.status_code, refused.json()["code"]) == (403, "session.csrf")
         assert "form" not in refused.json()["detail"], "a script may have made the request"
         assert "the header X-CSRF-Token nor in the form field" in world.events[-1].explanation
+        repeated = await browser.post(path, data={"csrf_token": ["another", token]})
+        assert repeated.status_code == 403
 
 
 def mount(app: FastAPI, oidc: OIDC[Any, Any]) -> None:
