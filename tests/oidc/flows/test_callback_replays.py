@@ -39,7 +39,7 @@ from tests.oidc.suspensions import (
     others_have_ended,
     suspending,
 )
-from tests.oidc.world import BASE_URL, Time, World, make_world
+from tests.oidc.world import BASE_URL, LOGIN_URL, Time, World, make_world
 
 
 @pytest.mark.parametrize("are_two", [False, True], ids=["one process", "two processes"])
@@ -142,6 +142,17 @@ async def test_code_that_was_used_up_is_not_sent_again(mode: str, are_two: bool)
     answer = await again.get(url)
     assert answer.json()["code"] == "authorization.transaction_missing"
     assert here.op.record.calls["token"] == 1
+
+
+async def test_callback_replayed_by_a_copy_from_before_a_step_up_signs_nobody_in(
+    world: World,
+) -> None:
+    browser = world.browser()
+    url = await callback_url(browser)
+    copy = copy_of(browser, world)
+    await browser.get(url)
+    assert await returned(browser, await callback_url(browser, f"{LOGIN_URL}&max_age=60")) == "/me"
+    assert await returned(copy, url) is None
 
 
 async def test_login_that_takes_too_long_is_there_at_the_reload(

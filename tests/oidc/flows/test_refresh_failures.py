@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import Response
 
 from fastapi_oidc import Code, OIDCSession
-from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError
+from fastapi_oidc.testing import AnswerLost, OAuthError, ServerError, TokenRevoked
 from fastapi_oidc.testing.faults import Answer, Fault
 from tests.oidc.flows.steps import AFTER_EXPIRY, SHORTLY_BEFORE_EXPIRY, Watched, copy_of, generation
 from tests.oidc.interleaving import Raised
@@ -254,3 +254,4 @@ async def test_userinfo_of_another_user_ends_the_session(world: World) -> None:
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) is None
     assert world.events[-1].code is Code.USERINFO_SUBJECT
+    assert len(world.op.record.of(TokenRevoked)) == 1, "nobody holds the new one"
