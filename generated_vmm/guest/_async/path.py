@@ -56,6 +56,14 @@ class AsyncGuestPath(Told, Here):
         """What the path leads to. Raises FileNotFoundError if there is nothing."""
         return await self._link.send(operations.stat_file(self._quoted), name=str(self))
 
+    async def exists(self) -> bool:
+        """Whether the path leads to something."""
+        try:
+            await self.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     async def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
         content = io.BytesIO()

@@ -57,6 +57,14 @@ class GuestPath(Told, Here):
         """What the path leads to. Raises FileNotFoundError if there is nothing."""
         return self._link.send(operations.stat_file(self._quoted), name=str(self))
 
+    def exists(self) -> bool:
+        """Whether the path leads to something."""
+        try:
+            self.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     def read_bytes(self, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
         """The content of a file. Raises `GuestProgramError` if it has more than `max_bytes`."""
         content = io.BytesIO()

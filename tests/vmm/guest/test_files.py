@@ -40,6 +40,8 @@ def test_a_file_comes_back_as_it_was_written(guest: Guest, folder: Path, size: i
     assert (folder / "file").read_bytes() == data
     assert path.read_bytes() == data
     assert names(folder) == ["file"]
+    assert path.exists()
+    assert not any(each.exists() for each in (guest.path(folder / "other"), path / "below"))
 
 
 async def test_a_sync_call_in_an_event_loop_warns(sync_guest: Guest, folder: Path) -> None:
