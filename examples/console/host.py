@@ -212,13 +212,7 @@ class Host(Monitors):
     async def restore(self, snapshot: str, wish: Copy) -> HostedMonitor:
         """A new machine that continues from a snapshot. Raises VmmError and OSError."""
         origin = self.snapshot(snapshot)
-        made = await origin.restore(
-            wish.name,
-            taps=wish.devices,
-            run=wish.run,
-            renew=not wish.keep_identity,
-            by=person().name,
-        )
+        made = await origin.restore(wish.name, taps=wish.devices, run=wish.run, by=person().name)
         return self.adopt(made.id)
 
     def progress(self, operation: Operation) -> float | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -240,14 +240,18 @@ class HostedMonitor(Monitor):
         with on_behalf_of(NOBODY):
             await self.events.add(what, detail="\n".join(lines))
 
-    def changing(
+    @asynccontextmanager
+    async def changing(
         self, members: Callable[[Definition], Mapping[str, object]]
-    ) -> AbstractAsyncContextManager[object]:
+    ) -> AsyncIterator[None]:
         """A block in which devices are changed, and after which `members` are stored."""
-        return self.machine.changing(by=person().name, **members(self.machine.definition))
+        definition = self.machine.definition
+        definition = definition.replace(**members(definition))
+        yield
+        await self.edit(definition)
 
     async def edit(self, definition: Definition) -> None:
-        """Change what the machine is made of, while it does not run."""
+        """Change what the machine is made of at its next start."""
         await self.machine.edit(definition, by=person().name)
 
     async def start(self) -> None:
@@ -259,7 +263,7 @@ class HostedMonitor(Monitor):
         """Ask the guest to shut down, and end the monitor in any case."""
         was_up = self.machine.is_up
         await self.machine.stop(by=person().name)
-        if was_up and (end := self.machine.end) is not None:
+        if was_up and (end := self.machine.record.end) is not None:
             await self.note_end(end)
 
     async def delete(self) -> None:

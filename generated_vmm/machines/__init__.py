@@ -8,19 +8,20 @@
 `AsyncMachines`, `AsyncMachine` and `AsyncSnapshot` have the same members, awaited.
 """
 
-from generated_vmm.machines._async.machine import AsyncMachine, AsyncSnapshot
-from generated_vmm.machines._async.machines import AsyncMachines
-from generated_vmm.machines._sync.machine import Machine, Snapshot
-from generated_vmm.machines._sync.machines import Machines
-from generated_vmm.machines.definition import Definition, Jail, RestartPolicy, TapDevice
+from generated_vmm.machines._async.machines import AsyncMachine, AsyncMachines, AsyncSnapshot
+from generated_vmm.machines._sync.machines import Machine, Machines, Snapshot
 from generated_vmm.machines.records import (
+    Definition,
     End,
+    Jail,
     MachineBusy,
     MachineError,
     MachineRecord,
     Operation,
     Report,
+    RestartPolicy,
     SnapshotRecord,
+    TapDevice,
 )
 
 __all__ = [

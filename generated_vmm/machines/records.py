@@ -1,17 +1,24 @@
-"""What is stored of machines, operations and snapshots, and the errors that tell of it."""
+"""What a machine is made of, and what is stored of machines, operations and snapshots."""
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
+from generated_vmm import FullVmConfiguration
 from generated_vmm.errors import VmmError
-from generated_vmm.machines.definition import Definition, Frozen
 
+OWN_DISKS: Final = "disks/"
+"""Paths that begin so are relative: they name files in the machine's own folder, or in its jail."""
+BOOT_FILES: Final = ("kernel_image_path", "initrd_path")
+HostPath: TypeAlias = str | os.PathLike[str]
+RestartPolicy: TypeAlias = Literal["never", "on-failure", "always"]
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
@@ -22,6 +29,120 @@ Kind: TypeAlias = Literal[
 ]
 What: TypeAlias = Literal["finished", "undone", "ended", "lost", "started", "failed"]
 State: TypeAlias = Literal["Ended", "Paused", "Running"]
+
+
+class Frozen(BaseModel):
+    """A value that is compared by its members and never changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Jail(Frozen):
+    """The jail of a machine; needs root. The members are options of `JailedMonitor`.
+
+    If `uid` is None, the machine gets a user id that no other machine of the folder has.
+    """
+
+    uid: int | None = Field(default=None, ge=1)
+    netns: str | None = None
+    cgroups: Mapping[str, str] = {}
+    cgroup_version: Literal[1, 2] = 2
+    parent_cgroup: str | None = None
+    resource_limits: Mapping[Literal["fsize", "no-file"], int] = {}
+    new_pid_ns: bool = False
+
+
+class TapDevice(Frozen):
+    """A tap device that exists while the machine runs; see `process.network.Tap`.
+
+    `address` is the host's address on it, with its prefix.
+    """
+
+    name: str
+    address: str | None = None
+    bridge: str | None = None
+    nat: bool = False
+
+
+Copied: TypeAlias = Annotated[
+    FullVmConfiguration, AfterValidator(lambda given: given.model_copy(deep=True))
+]
+"""A copy, so that later changes of the caller's model do not change a definition."""
+
+
+class Definition(Frozen):
+    """A machine: its devices, its jail, and when it is started.
+
+    `configuration` has kernel, drives, network interfaces, vsock and the other devices, as the
+    monitor shows them, and also `cpu_config` and `logger`, which it does not show. Without a root
+    device and an initrd, most kernels panic: nothing reports it, but `start` emits a RuntimeWarning
+    if there are disks and `boot_args` has no `root=`. `metadata` is the document of
+    MMDS, which a guest reads only with `mmds_config`. The machine creates its `taps`. With
+    `autostart` it starts with the host; machines with a smaller `order` start first. `restart` says
+    what happens after its monitor has ended: nothing, a restart unless the exit status was 0, or a
+    restart always. Only `reconcile`, called about every second, starts machines by `autostart` and
+    `restart`. `agent` is the vsock port of the guest's agent (`generated_vmm.guest`); None if it
+    has none.
+    """
+
+    configuration: Copied = Field(default_factory=FullVmConfiguration)
+    metadata: dict[str, JsonValue] | None = None
+    enable_pci: bool = False
+    jail: Jail | None = None
+    taps: tuple[TapDevice, ...] = ()
+    autostart: bool = False
+    order: int = 0
+    restart: RestartPolicy = "never"
+    agent: int | None = Field(default=None, ge=1, strict=True)
+
+    def replace(self, **members: object) -> Definition:
+        """The definition with other members. Raises `pydantic.ValidationError`."""
+        return Definition.model_validate({**dict(self), **members})
+
+    @property
+    def own_disks(self) -> dict[str, str]:
+        """The disks in the machine's folder, or in that of its snapshot: their paths by name."""
+        disks = disks_of(self.configuration)
+        return {disk.id: disk.path for disk in disks if not disk.path.startswith("/")}
+
+    @property
+    def can_boot(self) -> bool:
+        """Whether there is a kernel."""
+        source = self.configuration.boot_source
+        return source is not None and bool(source.kernel_image_path)
+
+
+class File(NamedTuple):
+    """A file that a monitor opens at its start, and the member of a device that names it.
+
+    `id` is that of the drive or persistent memory; the kernel and the initial RAM disk have none.
+    """
+
+    id: str
+    device: BaseModel
+    member: str
+    is_read_only: bool
+
+    @property
+    def path(self) -> str:
+        """The file's path; relative if it is the machine's own."""
+        return getattr(self.device, self.member) or ""
+
+
+def files_of(configuration: FullVmConfiguration) -> list[File]:
+    """All files that a monitor opens at its start."""
+    source = configuration.boot_source
+    found = [File("", source, name, True) for name in BOOT_FILES] if source else []
+    for drive in configuration.drives or []:
+        found.append(File(drive.drive_id, drive, "path_on_host", bool(drive.is_read_only)))
+    for pmem in configuration.pmem or []:
+        found.append(File(pmem.id, pmem, "path_on_host", bool(pmem.read_only)))
+    return [file for file in found if file.path]
+
+
+def disks_of(configuration: FullVmConfiguration) -> list[File]:
+    """The files of drives and of persistent memory."""
+    return [file for file in files_of(configuration) if file.id]
 
 
 def new_id() -> str:
@@ -143,8 +264,7 @@ class MachineRecord(Frozen):
     @property
     def is_whole(self) -> bool:
         """Whether the machine is neither being made nor being deleted."""
-        is_deleted = self.operation is not None and self.operation.kind == "delete"
-        return self.is_made and not is_deleted
+        return self.is_made and (self.operation is None or self.operation.kind != "delete")
 
     @property
     def is_due(self) -> bool:
@@ -184,8 +304,8 @@ class SnapshotRecord(Frozen):
     """A snapshot as it is stored.
 
     `definition` is that of its machine at the time; its own disks have the same paths in the folder
-    of the snapshot. `is_held` says that the guest's agent let it stand still, so that a copy can
-    get an identity before it runs.
+    of the snapshot. If it has an agent, the guest stood still, so that a copy gets an identity
+    before it runs.
     """
 
     id: str
@@ -193,7 +313,6 @@ class SnapshotRecord(Frozen):
     machine: str
     machine_name: str
     definition: Definition
-    is_held: bool = False
     created_at: AwareDatetime = Field(default_factory=now)
 
 

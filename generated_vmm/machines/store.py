@@ -4,11 +4,10 @@ format.json                 the version of the format
 control                     the lock
 machines/ID/machine.json    the machine, with the operation that has begun
 machines/ID/disks           its own disks
-machines/ID/new             a snapshot that is being made
 run/ID                      the folder of its monitor
 jails                       the jails
 snapshots/ID/snapshot.json  the snapshot, beside state, memory and disks; without it, the folder
-                            is of one that is being removed
+                            is of one that is being made or removed
 """
 
 from __future__ import annotations
@@ -21,22 +20,23 @@ import secrets
 import shutil
 import stat
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generated_vmm.machines.definition import OWN_DISKS, Definition, File, disks_of, files_of
-from generated_vmm.machines.records import MachineError, MachineRecord, Operation, SnapshotRecord
+from generated_vmm.machines import records
+from generated_vmm.machines.records import MachineError, MachineRecord
 from generated_vmm.misuse import require_replaced
 from generated_vmm.process.copying import copy_data, regular
 from generated_vmm.process.keeper.kernel import Descriptor
 
-FORMAT: Final = '{"format":2}'
+FORMAT: Final = '{"format":3}'
 ID: Final = re.compile(r"[0-9a-f]{12}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-NEW, SNAPSHOT = "new", "snapshot.json"
+SNAPSHOT: Final = "snapshot.json"
 UIDS: Final = range(0x70000000, 0x7FFFFFFF)
 """Distributions use none of these user ids: https://systemd.io/UIDS-GIDS/."""
 
@@ -61,7 +61,7 @@ class Records(Generic[Record]):
         """The ids of all folders, also of those without a record; other names are ignored."""
         return sorted(name for name in os.listdir(self._folder) if ID.fullmatch(name))
 
-    def get(self, id: str) -> Record | None:
+    def find(self, id: str) -> Record | None:
         """A record; None if there is none. Raises `MachineError` if it cannot be read.
 
         A file that has not changed since is not read again.
@@ -80,28 +80,20 @@ class Records(Generic[Record]):
         except (OSError, ValidationError) as error:
             raise MachineError(f"{path} cannot be read: {type(error).__name__}") from error
 
-    def the(self, id: str) -> Record:
+    def get(self, id: str) -> Record:
         """A record. Raises `MachineError` if there is none, or one that cannot be read."""
-        if (found := self.get(id)) is None:
-            raise self.unknown(id)
+        if ID.fullmatch(id) is None or (found := self.find(id)) is None:  # else it may be a path
+            kind = self._name.removesuffix(".json")
+            raise MachineError(f"no {kind} has the id {id!r}, or not any more; `find` takes a name")
         return found
 
-    def unknown(self, id: str) -> MachineError:
-        """The error for an id that there is not."""
-        kind = self._name.removesuffix(".json")
-        return MachineError(f"no {kind} has the id {id!r}, or not any more; `find` takes a name")
-
-    def readable(self, id: str) -> Record | None:
-        """A record; None if there is none, or one that cannot be read."""
-        try:
-            return self.get(id)
-        except MachineError:
-            return None
-
-    def all(self, *, strict: bool = False) -> list[Record]:
-        """Every record that can be read; if `strict`, raises `MachineError` for another one."""
-        found = map(self.get if strict else self.readable, self.ids())
-        return [record for record in found if record is not None]
+    def all(self) -> list[Record]:
+        """Every record that can be read."""
+        found = list[Record]()
+        for id in self.ids():
+            with suppress(MachineError):
+                found.append(self.get(id))
+        return found
 
     def put(self, id: str, record: Record) -> None:
         """Stores a record. Raises OSError; then the old one stays."""
@@ -129,10 +121,8 @@ def make_own(folder: Path) -> Path:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat()
-    if found.st_uid != os.geteuid():
-        raise MachineError(f"{folder} belongs to another user")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise MachineError(f"other users may write to {folder}")
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise MachineError(f"{folder} belongs to another user, or other users may write to it")
     return folder
 
 
@@ -157,7 +147,7 @@ class Store:
             make_own(self.folder / name) for name in ("machines", "snapshots", "jails", "run")
         )
         self.machines = Records(machines, "machine.json", MachineRecord)
-        self.snapshots = Records(snapshots, SNAPSHOT, SnapshotRecord)
+        self.snapshots = Records(snapshots, SNAPSHOT, records.SnapshotRecord)
         self._naming = threading.Lock()
 
     def take_control(self) -> Descriptor:
@@ -171,15 +161,14 @@ class Store:
             fcntl.flock(lock.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             other = "another process, or another `Machines` of this one,"
-            alone = "one process at a time may, until its close()"
-            raise MachineError(f"{other} controls the machines of {self.folder}: {alone}") from None
+            raise MachineError(f"{other} controls the machines of {self.folder}") from None
         return lock
 
     def whole(self) -> list[MachineRecord]:
         """Every machine that is not being made or deleted, and whose record can be read."""
         return [record for record in self.machines.all() if record.is_whole]
 
-    def begin_machine(self, operation: Operation, definition: Definition) -> None:
+    def begin_machine(self, operation: records.Operation, definition: records.Definition) -> None:
         """Creates the folder of a machine that is being made, and chooses the user of its jail.
 
         Raises `MachineError` for an invalid name, and for one that another machine has, and
@@ -189,7 +178,7 @@ class Store:
         if NAME.fullmatch(name) is None:
             raise MachineError("a name has 1 to 63 letters, digits, dots, hyphens and underscores")
         with self._naming:
-            others = self.machines.all(strict=True)
+            others = self.machines.all()
             if any(each.name == name for each in others):
                 raise MachineError(f"there is a machine called {name}")
             uid = (jail.uid or free_uid({each.uid for each in others})) if jail else 0
@@ -203,48 +192,37 @@ class Store:
                 self.machines.remove(id)
                 raise
 
-    def add_snapshot(self, record: SnapshotRecord) -> None:
-        """Lets a snapshot appear that its machine has made. Raises OSError."""
-        made, place = self.machines.path(record.machine) / NEW, self.snapshots.path(record.id)
-        write(made / SNAPSHOT, record.model_dump_json(by_alias=True, exclude_none=True))
-        os.rename(made, place)
-        sync_folder(place.parent)
-
     def tidy_snapshots(self) -> None:
         """Removes snapshots whose removal was not finished."""
-        for id in self.snapshots.ids():
-            if not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
+        found = self.snapshots.ids()
+        made = {one.operation.target for one in self.machines.all() if one.operation}
+        for id in found:
+            if id not in made and not os.path.lexists(self.snapshots.path(id) / SNAPSHOT):
                 self.snapshots.remove(id)
 
     def tidy_disks(self, record: MachineRecord) -> None:
         """Removes the disks in a machine's folder that its definition does not name."""
-        used = {disk.path for disk in disks_of(record.definition.configuration)}
-        for path in (self.machines.path(record.id) / "disks").iterdir():
-            if f"{OWN_DISKS}{path.name}" not in used:
+        folder = self.machines.path(record.id)
+        used = {
+            identity(folder / disk.path)
+            for disk in records.disks_of(record.definition.configuration)
+        }
+        for path in (folder / "disks").iterdir():
+            if identity(path) not in used:
                 path.unlink()
 
-    def users_of(self, path: Path, *, strict: bool = True) -> Iterator[tuple[MachineRecord, File]]:
-        """The machines that use a file, under whatever path, with how they do.
+    def users_of(self, path: Path) -> list[MachineRecord]:
+        """The machines that use a file, under whatever path; none if there is no such file."""
 
-        Also one that is being deleted: its monitor may still run. Raises `MachineError` if the
-        files of a machine cannot be read and it is `strict`.
-        """
+        def uses(record: MachineRecord) -> bool:
+            files, folder = (
+                records.files_of(record.definition.configuration),
+                self.machines.path(record.id),
+            )
+            return any(identity(folder / file.path) == wanted for file in files)
+
         wanted = identity(path)
-        found = self.machines.all(strict=strict) if wanted is not None else []
-        for record in [one for one in found if one.is_made]:
-            for file in files_of(record.definition.configuration):
-                if identity(self.machines.path(record.id) / file.path) == wanted:
-                    yield record, file
-
-    def require_free(self, record: MachineRecord, path: Path, *, writable: bool) -> None:
-        """Raises ValueError if another machine writes to a disk, or uses one that is written to.
-
-        For `writable`, raises `MachineError` if the disks of another machine cannot be read.
-        """
-        for other, file in self.users_of(path, strict=writable):
-            if other.id != record.id and (writable or not file.is_read_only):
-                does = "uses" if file.is_read_only else "writes to"
-                raise ValueError(f"{other.name} {does} this disk: use a copy of it")
+        return [record for record in self.machines.all() if wanted and uses(record)]
 
 
 def identity(path: Path) -> tuple[int, int] | None:
@@ -301,34 +279,32 @@ def copy_file(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
-def link_file(source: Path, target: Path) -> None:
-    """Gives a file a second name, and waits for the disk. Raises OSError."""
-    os.link(source, target)
-    sync_folder(target.parent)
-
-
 def grow_file(path: Path, size: int) -> None:
     """Makes a disk `size` bytes long, with zeros that use no blocks.
 
     Raises ValueError and OSError.
     """
-    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
+    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
         found = os.fstat(file.fileno())
-        is_possible = found.st_size <= size < 1 << 63 and size % 512 == 0
-        if not stat.S_ISREG(found.st_mode) or not is_possible:
-            raise ValueError(
-                f"a disk of {found.st_size} bytes cannot grow to {size} bytes, its whole length"
-            )
+        if size < found.st_size or size % 512:
+            raise ValueError(f"a disk of {found.st_size} bytes cannot grow to {size} bytes")
         file.truncate(size)
         os.fsync(file.fileno())
 
 
-def take_over(path: Path) -> None:
-    """Makes this process's user the owner of a file that a jailed user has written."""
+def take_over(path: Path, target: Path) -> None:
+    """Moves a new file that a jailed user has written, and makes this process's user its owner.
+
+    Raises ValueError for anything but a regular file with one name, and OSError.
+    """
     with regular(path, os.O_NOFOLLOW) as file:
+        if os.fstat(file.number).st_nlink > 1:
+            raise ValueError(f"{path} is a file of another name, too")
         os.fchown(file.number, os.geteuid(), os.getegid())
         os.fchmod(file.number, 0o600)
         os.fsync(file.number)
+    os.rename(path, target)
+    sync_folder(target.parent)
 
 
 def remove(path: Path) -> None:

@@ -240,10 +240,9 @@ def test_each_machine_has_its_own_and_a_copy_has_none(house: RunningConsole) -> 
         do(alice, "demo", "snapshots", "Clone", {"clone.name": "copy", "clone.taps": "eth0=tap1"})
         alice.open_until("copy Running", "/")
         assert not socket_of(house, "copy").exists()
-        do(alice, "demo", "", "Pause", {})
         do(alice, "demo", "snapshots", "Create snapshot", {})
         alice.open(alice.page.links["Restore into a new machine"])
-        later = {"new.name": "later", "new.taps": "eth0=tap2", "new.keep_identity": "true"}
+        later = {"new.name": "later", "new.taps": "eth0=tap2"}
         alice.click("Restore into a new machine", later)
         alice.open_until("later Running", "/")
         assert not socket_of(house, "later").exists()

@@ -156,10 +156,10 @@ def long(host: RunningConsole, monkeypatch: pytest.MonkeyPatch) -> Iterator[Long
         return {}
 
     async def running(self: AsyncHeld) -> None:
-        """See `AsyncHeld.find`."""
+        """See `AsyncHeld._find`."""
 
     monkeypatch.setattr(HostedMonitor, "_read_figures", figures)
-    monkeypatch.setattr(AsyncHeld, "find", running)
+    monkeypatch.setattr(AsyncHeld, "_find", running)
     monkeypatch.setattr(AsyncHeld, "is_up", property(lambda _: True))
     found = host.parts.monitors
     assert isinstance(found, Host)

@@ -11,7 +11,7 @@ from examples.console.forms import Field, Section
 from examples.console.hosted import HostedMonitor
 from examples.console.monitors import STARTED
 from examples.console.words import RENEWED, SHARED
-from generated_vmm.machines.definition import disks_of
+from generated_vmm.machines.records import disks_of
 from generated_vmm.model import ApiModel
 
 
@@ -28,14 +28,14 @@ async def _write(monitor: HostedMonitor, parsed: Parsed) -> None:
 async def _clone(monitor: HostedMonitor, parsed: Parsed) -> None:
     wish = Copy.model_validate(parsed[CLONE.key])
     clone = await monitor.machine.clone(
-        wish.name, taps=wish.devices, run=wish.run, renew=not wish.keep_identity, by=person().name
+        wish.name, taps=wish.devices, run=wish.run, by=person().name
     )
     made = monitor.house.adopt(clone.id)
     copied = [disk.id for disk in disks_of(clone.definition.configuration) if not disk.is_read_only]
     disks = ", ".join(copied) or "none"
     # The agent of a simulated guest is a process of this host, which keeps its identity.
     keeps = clone.definition.agent is None or monitor.house.launch.is_simulated
-    lines = SHARED if keeps or wish.keep_identity else RENEWED
+    lines = SHARED if keeps else RENEWED
     detail = "\n".join(lines).format(origin=monitor.name, disks=disks)
     await made.events.add(f"Cloned from {monitor.name}.", detail=detail)
 

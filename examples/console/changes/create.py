@@ -58,11 +58,6 @@ class Copy(ApiModel):
         strict=False,
         description="Name another one for each network interface there is, as in eth0=tap7.",
     )
-    keep_identity: bool = ModelField(
-        default=False,
-        description="Otherwise the guest's agent, if it has one, renews host name, SSH host keys "
-        "and machine id. Choose this if the agent does not respond.",
-    )
 
     @property
     def devices(self) -> dict[str, str]:
@@ -80,7 +75,6 @@ TAPS = (Field("taps", "Tap devices", kind="pairs"),) if is_known(NetworkOverride
 OF_COPIES = (
     Field("run", "Run it at once", kind="flag", initial="true"),
     *TAPS,
-    *rare(Field("keep_identity", "Keep the guest's identity", kind="flag")),
 )
 
 

@@ -6,7 +6,6 @@ from pydantic import Field as ModelField
 from pydantic import Json, JsonValue
 
 from examples.console.changes.change import ANY_TIME, Change, Panel, Parsed, edit, sent
-from examples.console.events import person
 from examples.console.forms import Field, Fields, Section
 from examples.console.hosted import HostedMonitor
 from examples.console.monitors import Machine
@@ -46,7 +45,7 @@ async def _save(monitor: HostedMonitor, parsed: Parsed) -> None:
         await send(monitor, parsed)
     else:
         contents = parsed[DOCUMENT.key]["contents"]
-        await monitor.machine.change(metadata=contents, by=person().name)
+        await monitor.edit(monitor.machine.definition.replace(metadata=contents))
 
 
 DOCUMENT = Section(

@@ -7,7 +7,6 @@ from typing import Final, Literal
 from pydantic import Field as ModelField
 
 from examples.console.changes.change import ANY_TIME, Change, Panel, Parsed, edit
-from examples.console.events import person
 from examples.console.forms import Field, Section, rare
 from examples.console.hosted import HostedMonitor
 from generated_vmm import BootSource, Drive, MachineConfiguration
@@ -92,7 +91,7 @@ class Policy(ApiModel):
 
 async def _store(monitor: HostedMonitor, parsed: Parsed) -> None:
     policy = Policy.model_validate(parsed[POLICY.key])
-    await monitor.machine.change(by=person().name, **dict(policy))
+    await monitor.edit(monitor.machine.definition.replace(**dict(policy)))
 
 
 POLICY = Section(

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import finished, in_thread, sleep
 from generated_vmm.guest import Guest
 from generated_vmm.machines import records
-from generated_vmm.machines.definition import Options, files_of
-from generated_vmm.machines.records import End, MachineError, Operation
+from generated_vmm.machines.records import End, HostPath, MachineError, files_of
 from generated_vmm.machines.store import Store
 from generated_vmm.process import JailedMonitor, Monitor, MonitorError, MonitorExited
 from generated_vmm.process.keeper.record import RECORD
@@ -30,217 +31,221 @@ LOOKS, LOOK_SECONDS = 100, 0.02
 """How often and after which pause an operation tries to begin while `reconcile` looks."""
 LAST_LINES: Final = 5
 """The lines of a monitor's log that are stored with its end."""
-UNTAKEN: Final = "call `reconcile` first"
-CLOSED: Final = "they are closed"
-FORKED: Final = "the process that it was forked from does: make `Machines` after the fork"
 
 
+@dataclass(eq=False, repr=False, config=ConfigDict(extra="forbid"))
 class Control:
-    """The machines of a store as this process has them: its lock, and the monitors."""
+    """The machines of a folder as this process has them: its lock, and the monitors.
 
-    def __init__(self, store: Store, options: Options) -> None:
-        self.store, self.options = store, options
-        self.monitors: dict[str, Monitor] = {}
-        self.taps: dict[str, list[Tap]] = {}
-        self.reports: list[records.Report] = []
+    `binary` and `jailer` are the programs. `files` are files and folders of the host; machines may
+    use no other files than these and their own. None: they may use any. If `detached`, monitors
+    outlive this program. `timeout` is for a monitor to respond after its start, `grace` for a guest
+    to shut down, and `snapshot_timeout` for writing or reading the memory of a machine, in seconds.
+    """
+
+    folder: HostPath
+    binary: HostPath | Sequence[HostPath] = "firecracker"
+    jailer: HostPath = "jailer"
+    files: Sequence[HostPath] | None = None
+    detached: bool = True
+    timeout: float = 10.0
+    grace: float = 5.0
+    snapshot_timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        self._store = Store(self.folder)
+        self._monitors: dict[str, Monitor] = {}
+        self._taps: dict[str, list[Tap]] = {}
+        self._reports: list[records.Report] = []
         """What the next `reconcile` reports."""
-        self.busy: dict[str, object] = {}
+        self._busy: dict[str, object] = {}
         """What has a machine for itself, by the machine's id."""
-        self.given_up = ""
-        """Why this process controls nothing any more."""
-        self.is_reconciled = False
+        self._is_closed = True
         self._lock: Descriptor | None = None
-        self._taking = threading.Lock()
         start_over_in_children(self)
 
-    def take(self) -> None:
-        """Takes control of the machines.
+    def take_control(self) -> None:
+        """Takes control of the machines. Raises `MachineError` if another process has it."""
+        if self._lock is None:
+            self._lock = self._store.take_control()
+        self._is_closed = False
 
-        Raises `MachineError` after `close`, and if another process has control.
-        """
-        with self._taking:
-            if self._lock is None and not self.given_up:
-                self._lock = self.store.take_control()
-        self.require_taken()
-
-    def require_taken(self) -> None:
-        """Raises `MachineError` unless this process has control, and keeps it."""
-        if self._lock is None or self.given_up:
-            why = self.given_up or UNTAKEN
-            raise MachineError(
-                f"this process does not control the machines of {self.store.folder}: {why}"
-            )
+    def _require_control(self) -> None:
+        if self._is_closed:
+            raise MachineError(f"this process does not control the machines of {self.folder}")
 
     def start_over(self) -> None:
         """In a forked process: the parent has control, and its end is the end of the lock."""
-        self.given_up, self._lock, self._taking = FORKED, None, threading.Lock()
-        self.busy.clear()
+        self._is_closed, self._lock = True, None
+        self._busy.clear()
 
-    def operation_of(self, machine: str) -> Operation | None:
+    def _require_allowed(self, path: str) -> Path:
+        """The file, without links in its path. Raises ValueError unless machines may use it."""
+        found = Path(path).resolve()
+        allowed = [found] if self.files is None else [Path(each).resolve() for each in self.files]
+        if not any(found.is_relative_to(each) for each in allowed):
+            raise ValueError(f"{path} is in none of the folders whose files machines may use")
+        return found
+
+    def _operation_of(self, machine: str) -> records.Operation | None:
         """What is done with a machine, in this process or another one, or was left half done."""
-        found = self.store.machines.get(machine)
+        found = self._store.machines.find(machine)
         return found.operation if found is not None else None
 
     @contextmanager
-    def turn(self, machine: str, *, waits: bool = False) -> Iterator[bool]:
+    def _turn(self, machine: str, looks: int = 1) -> Iterator[bool]:
         """A block that has a machine for itself, or false if something else has it.
 
-        It `waits` for something else that does not record an operation.
+        It looks again if that does not record an operation.
         """
         what = object()
         try:
-            for _ in range(LOOKS):
-                if self.busy.setdefault(machine, what) is what or not waits:
-                    break
-                if self.operation_of(machine) is not None:
-                    break
+            while self._busy.setdefault(machine, what) is not what and looks > 1:
+                looks = looks - 1 if self._operation_of(machine) is None else 0
                 sleep(LOOK_SECONDS)
-            yield self.busy.get(machine) is what
+            yield self._busy.get(machine) is what
         finally:
-            is_left = self.busy.get(machine) is what
-            if is_left:
-                del self.busy[machine]
-            if is_left and self.given_up:
-                self.close()
+            if self._busy.get(machine) is what:
+                del self._busy[machine]
+                if self._is_closed:
+                    self.close()
 
     def close(self) -> None:
-        """Lets nothing begin any more, and gives up each machine once its operation has ended.
+        """Gives up the machines, which continue to run if detached, without their tap devices.
 
-        The lock is the last. Raises `MonitorError` for a monitor that does not end.
+        Nothing can begin then. An operation that runs comes to its end, and gives up its machine;
+        the last one gives up control. Raises `MonitorError` for a monitor that does not end.
         """
-        self.given_up = self.given_up or CLOSED
+        self._is_closed = True
         finished(self._close)
 
     def _close(self) -> None:
-        failures, what = list[MonitorError](), object()
-        for machine in list(self.monitors):
-            try:
-                if self.busy.setdefault(machine, what) is what:
-                    Held(self, machine).let_go()
-            except MonitorError as failure:
-                failures.append(failure)
-            finally:
-                if self.busy.get(machine) is what:
-                    del self.busy[machine]
-        if not self.busy:
+        for machine in list(self._monitors):
+            if machine not in self._busy:
+                Held(self, machine)._let_go()
+        if not self._busy:
             self._lock = None
-        if failures:
-            raise failures[0]
 
 
 class Held:
     """A machine of the store, with the monitor and the tap devices that this process has of it."""
 
     def __init__(self, control: Control, machine: str) -> None:
-        self.control, self.id = control, machine
-        self.store, self.options = control.store, control.options
-        self.folder = self.store.machines.path(machine)
+        self._control, self.id = control, machine
+        self._store = control._store
+        self._folder = self._store.machines.path(machine)
 
     @property
     def record(self) -> records.MachineRecord:
-        """The machine as it is stored. Raises `MachineError` if it does not exist."""
-        return self.store.machines.the(self.id)
+        """The machine as it is stored, which callers share and do not change.
 
-    def begun(self, kind: records.Kind, by: str, target: str = "", name: str = "") -> Operation:
-        """An operation that changes the machine, or makes a copy with this id and name."""
-        own = self.record.name
-        return Operation(
-            kind=kind, machine=self.id, name=own, by=by, target=target, target_name=name
-        )
-
-    def change(self, **members: object) -> None:
-        """Stores the machine with other members."""
-        changed = self.record.model_copy(update=members)
-        in_thread(self.store.machines.put, self.id, changed)
-
-    def step(self, what: str, *, is_done: bool = False, **members: object) -> None:
-        """Records the next step before it is done. Raises OSError: then it may not be done."""
-        if (operation := self.record.operation) is not None:
-            changes = {"step": what, "is_done": is_done}
-            self.change(operation=operation.model_copy(update=changes), **members)
-
-    def commit(self, what: str, **members: object) -> None:
-        """Stores what the machine should be, which the end of the operation makes true."""
-        self.step(what, is_done=True, **members)
-
-    def require(self, *states: records.State) -> None:
-        """Raises `MachineError` if the machine is in another state."""
-        record = self.record
-        state = record.should_be if record.started_at is not None else "Ended"
-        if state not in states:
-            wanted = " or ".join(states).lower()
-            hint = "; resume() lets it run" if state == "Paused" else ""
-            found = f"is {state.lower()}" if record.end or state != "Ended" else "was not started"
-            raise MachineError(f"{record.name} {found}; it must be {wanted}{hint}")
+        Raises `MachineError` if it does not exist any more.
+        """
+        return self._store.machines.get(self.id)
 
     @property
     def monitor(self) -> Monitor | None:
-        """The monitor; None unless this process has it."""
-        return self.control.monitors.get(self.id)
+        """The monitor, with the guest's console and metrics; None unless this process has it."""
+        return self._control._monitors.get(self.id)
 
     @property
     def is_up(self) -> bool:
         """Whether its monitor runs, as far as this process knows."""
         return self.monitor is not None and self.monitor.running
 
-    def running(self) -> Monitor:
+    def _running(self) -> Monitor:
         """Its monitor. Raises `MachineError` if it does not run."""
         if self.monitor is None or not self.is_up:
-            is_unseen = self.monitor is None and self.record.started_at is not None
-            hint = ", or `reconcile` must find its monitor" if is_unseen else ": start() starts it"
-            raise MachineError(f"{self.record.name} does not run{hint}")
+            name = self.record.name
+            raise MachineError(f"{name} does not run, or `reconcile` must find its monitor")
         return self.monitor
 
     @property
     def client(self) -> VmmClient:
-        """The client of its monitor. Raises `MachineError` if it does not run."""
-        return self.running().client
+        """The client of the monitor. Raises `MachineError` if it does not run.
+
+        What it sets is lost at the next start, unless the definition has it too: see `edit`.
+        """
+        return self._running().client
 
     def guest(self) -> Guest:
-        """Its guest. Raises `MachineError` if it does not run, or has no agent."""
-        monitor, port = self.running(), self.record.definition.agent
+        """The guest, for programs and files. Raises `MachineError` if it does not run, or if the
+        definition names no agent."""
+        monitor, port = self._running(), self.record.definition.agent
         if port is None:
             raise MachineError(f"{self.record.name} has no agent")
-        return Guest(monitor, port=port, timeout=self.options.timeout)
+        return Guest(monitor, port=port, timeout=self._control.timeout)
 
-    def folders(self) -> list[Path]:
+    def _begun(
+        self, kind: records.Kind, by: str, target: str = "", name: str = ""
+    ) -> records.Operation:
+        """An operation that changes the machine, or makes a copy with this id and name."""
+        own = self.record.name
+        return records.Operation(
+            kind=kind, machine=self.id, name=own, by=by, target=target, target_name=name
+        )
+
+    def _change(self, **members: object) -> None:
+        """Stores the machine with other members."""
+        changed = self.record.model_copy(update=members)
+        in_thread(self._store.machines.put, self.id, changed)
+
+    def _step(self, what: str, *, is_done: bool = False, **members: object) -> None:
+        """Records the next step before it is done. Raises OSError: then it may not be done."""
+        if (operation := self.record.operation) is not None:
+            changes = {"step": what, "is_done": is_done}
+            self._change(operation=operation.model_copy(update=changes), **members)
+
+    def _commit(self, what: str, **members: object) -> None:
+        """Stores what the machine should be, which the end of the operation makes true."""
+        self._step(what, is_done=True, **members)
+
+    def _require(self, *states: records.State) -> None:
+        """Raises `MachineError` if the machine is in another state."""
+        record = self.record
+        state = record.should_be if record.started_at is not None else "Ended"
+        if state not in states:
+            wanted = " or ".join(states).lower()
+            raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}")
+
+    def _folders(self) -> list[Path]:
         """The folders of its monitors: one, if any. A jail's is named by its program.
 
         Raises OSError: a folder that cannot be read may have a monitor.
         """
-        jails = [self.store.jails / program for program in os.listdir(self.store.jails)]
-        found = [place / self.id for place in (*jails, self.store.run)]
+        jails = [self._store.jails / program for program in os.listdir(self._store.jails)]
+        found = [place / self.id for place in (*jails, self._store.run)]
         return [folder for folder in found if os.path.lexists(folder)]
 
-    def start(self) -> VmmClient:
+    def _launch(self) -> VmmClient:
         """Starts a monitor without a configuration, with the files that the record names.
 
         Raises `MonitorError`, and ValueError or OSError for a file that it cannot have.
         """
-        self.find()
-        self.end()
+        self._find()
+        self._end()
         record = self.record
         self._make_taps(record)
-        self.control.monitors[self.id] = self._new(record).start()
+        self._control._monitors[self.id] = self._new(record).start()
         for file in files_of(record.definition.configuration):
-            self.admit(file.path, writable=not file.is_read_only)
+            self._admit(file.path, writable=not file.is_read_only)
         return self.client
 
     def _new(self, record: records.MachineRecord) -> Monitor:
-        jail, options, store = record.definition.jail, self.options, self.store
+        control, jail, binary = self._control, record.definition.jail, self._control.binary
         common: dict[str, Any] = {
             "id": self.id,
             "enable_pci": record.definition.enable_pci,
-            "timeout": options.timeout,
-            "grace": options.grace,
-            "detached": options.detached,
+            "timeout": control.timeout,
+            "grace": control.grace,
+            "detached": control.detached,
         }
         if jail is None:
-            folder = store.run / self.id
-            return Monitor(options.binary, directory=folder, cwd=self.folder, **common)
+            folder = self._store.run / self.id
+            return Monitor(binary, directory=folder, cwd=self._folder, **common)
         common |= jail.model_dump() | {"uid": record.uid, "gid": record.uid}
-        common["chroot_base_dir"] = store.jails
-        return JailedMonitor(options.jailer, options.program, **common)
+        program = binary if isinstance(binary, str | os.PathLike) else binary[0]
+        return JailedMonitor(control.jailer, program, chroot_base_dir=self._store.jails, **common)
 
     def _make_taps(self, record: records.MachineRecord) -> None:
         for wanted in record.definition.taps:
@@ -248,20 +253,16 @@ class Held:
 
             tap = Tap(**wanted.model_dump(), uid=record.uid or None)
             tap.__enter__()
-            self.control.taps.setdefault(self.id, []).append(tap)
+            self._control._taps.setdefault(self.id, []).append(tap)
 
-    def admit(self, path: str, *, writable: bool) -> None:
+    def _admit(self, path: str, *, writable: bool) -> None:
         """Gives a machine that runs access to a file, in a jail at the same path.
 
         Raises ValueError for a file that it may not use, and OSError.
         """
-        monitor, record = self.monitor, self.record
-        source = self.folder / path
+        monitor, source = self.monitor, self._folder / path
         if path.startswith("/"):
-            source = self.options.require_allowed(path)
-            in_thread(self.store.require_free, record, source, writable=writable)
-        elif ".." in source.parts:
-            raise ValueError(f"{path} is not in the machine's own folder")
+            source = self._control._require_allowed(path)
         if isinstance(monitor, JailedMonitor):
             inside = "/" + path.lstrip("/")
             with suppress(FileExistsError):
@@ -270,7 +271,7 @@ class Held:
                 else:
                     monitor.copy_in(source, inside)
 
-    def find(self) -> End | None:
+    def _find(self) -> End | None:
         """How its monitor has ended; None if it runs.
 
         Attaches to a monitor that an earlier process has left. Raises `MonitorError` if it cannot
@@ -279,59 +280,48 @@ class Held:
         found = self._attach() if self.monitor is None else None
         if self.is_up:
             return None
-        ended = self.end()
+        ended = self._end()
         return found or ended
 
     def _attach(self) -> End | None:
-        folder = max(self.folders(), key=_recorded_at, default=None)
-        if folder is None or not _recorded_at(folder):
-            return None
-        kind = Monitor if folder.parent == self.store.run else JailedMonitor
-        try:
-            self.control.monitors[self.id] = kind.attach(folder)
-        except MonitorExited as error:
-            return End(returncode=error.returncode, log=error.log[-LAST_LINES:])
-        except MonitorError:
-            if _recorded_at(folder):  # else what does the work of a killed keeper has removed it
-                raise
+        for folder in self._folders():
+            kind = Monitor if folder.parent == self._store.run else JailedMonitor
+            try:
+                self._control._monitors[self.id] = kind.attach(folder)
+            except MonitorExited as error:
+                return End(returncode=error.returncode, log=error.log[-LAST_LINES:])
+            except MonitorError:
+                if (folder / RECORD).exists():  # else its keeper was killed before
+                    raise
         return None
 
-    def look(self) -> None:
-        """Attaches to the monitor of a machine that has started; if it has ended, see `note`."""
-        end = self.find() if self.record.started_at is not None else None
+    def _look(self) -> None:
+        """Attaches to the monitor of a machine that has started.
+
+        If it has ended by itself, stores that, to be reported by the next `reconcile`.
+        """
+        end = self._find() if self.record.started_at is not None else None
         if end is not None:
-            self.note(end)
+            self._change(**self.record.after(end))
 
-    def note(self, end: End) -> None:
-        """Stores that its monitor has ended by itself, to be reported by the next `reconcile`."""
-        self.change(**self.record.after(end))
-
-    def end(self, grace: float | None = 0) -> End:
+    def _end(self, grace: float | None = 0) -> End:
         """Ends the monitor that this process has, with its tap devices, and says how it ended."""
         end = End()
         if (monitor := self.monitor) is not None:
             log = tuple(line.message for line in monitor.log)
             end = End(returncode=monitor.stop(grace), log=log[-LAST_LINES:])
-            self.control.monitors.pop(self.id, None)
-        for tap in self.control.taps.pop(self.id, ()):
+            self._control._monitors.pop(self.id, None)
+        for tap in self._control._taps.pop(self.id, ()):
             tap.__exit__(None, None, None)
         return end
 
-    def let_go(self) -> None:
+    def _let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""
-        if self.monitor is not None and self.options.detached:
+        if self.monitor is not None and self._control.detached:
             with suppress(MonitorError):  # it has ended in this moment
                 self.monitor.detach()
-            self.control.monitors.pop(self.id, None)
-        self.end()
-
-
-def _recorded_at(folder: Path) -> float:
-    """When its keeper has last recorded a monitor; 0 if it was killed before that."""
-    with suppress(FileNotFoundError):
-        found = (folder / RECORD).stat()
-        return found.st_mtime if found.st_size else 0.0
-    return 0.0
+            self._control._monitors.pop(self.id, None)
+        self._end()
 
 
 def _can_be_linked(source: Path, root: Path) -> bool:

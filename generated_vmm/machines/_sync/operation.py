@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, get_args
+from pathlib import Path
+from typing import Final
 
 from generated_vmm.concurrency._sync import finished, in_thread
 from generated_vmm.errors import VmmError
 from generated_vmm.guest import GuestError
 from generated_vmm.machines import records
-from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines.copies import written_in_jail
-from generated_vmm.machines.definition import Definition
-from generated_vmm.machines.records import MachineBusy, Operation
-from generated_vmm.machines.store import NEW, remove
-from generated_vmm.process import JailedMonitor, MonitorExited
+from generated_vmm.machines._sync.held import LOOKS, Held
+from generated_vmm.machines.records import Definition, MachineBusy, Operation
+from generated_vmm.machines.store import remove
+from generated_vmm.process import MonitorExited
 
 FOR_GOOD: Final = ("stop", "delete")
 """Operations that are not undone once they have begun."""
+HOLDING: Final = ("snapshot", "clone", "resume")
+"""Operations after which the guest of a machine that runs may stand still, or be late."""
+ANSWERED: Final = ("start", "pause", "resume")
+"""Operations that fail if the monitor ends by itself; others are done all the same."""
+STATE, MEMORY = "state", "memory"
+"""The files with the state of the devices, and with the memory."""
 
 
 @contextmanager
@@ -31,55 +36,40 @@ def carry_out(held: Held, operation: Operation, made: Definition | None = None) 
 
     `made` is what a machine is made of that the operation makes. See `recorded`.
     """
-    with held.control.turn(held.id, waits=True) as is_ours:
+    control = held._control
+    with control._turn(held.id, LOOKS) as is_ours:
+        control._require_control()
         if not is_ours:
-            raise MachineBusy(operation.name, held.control.operation_of(held.id))
-        held.control.take()
+            raise MachineBusy(operation.name, control._operation_of(held.id))
         with recorded(held, operation, made):
             yield
 
 
 @contextmanager
-def recorded(
-    held: Held, operation: Operation, made: Definition | None = None, **members: object
-) -> Iterator[None]:
-    """A block that carries an operation out, which begins with its record, and with `members`.
+def recorded(held: Held, operation: Operation, made: Definition | None = None) -> Iterator[None]:
+    """A block that carries an operation out, which begins with its record.
 
-    The block does what can be undone, and then commits: it stores what the machine should be. The
-    end of the block makes the machine what is stored, as `recover` does after a kill. If anything
-    raises, the machine becomes again what was stored before; a machine that the operation makes is
-    removed.
+    What was left half done before is finished or undone first. The block does what can be undone,
+    and then commits: it stores what the machine should be. The end of the block makes the machine
+    what is stored, as `recover` does after a kill. If anything raises, the machine becomes again
+    what was stored before; a machine that the operation makes is removed.
     """
     before: dict[str, object] = {}
     try:
         if made is not None:
-            in_thread(held.store.begin_machine, operation, made)
+            in_thread(held._store.begin_machine, operation, made)
         else:
-            before = dict(_found(held, operation)) | members
-            held.change(**before | {"operation": operation})
+            recover(held, is_to_end=operation.kind in FOR_GOOD)
+            held._look()
+            before = dict(held.record)
+            held._change(**before | {"operation": operation})
         yield
         conform(held)
     except BaseException as error:
         finished(_undo, held, operation, before, error)
         raise
-    finished(_conclude, held, operation)
-
-
-def _found(held: Held, operation: Operation) -> records.MachineRecord:
-    """The machine with its present state, once what was left half done is finished or undone.
-
-    A call may have changed the state that was no operation. A machine that does not respond can
-    still be stopped.
-    """
-    is_for_good = operation.kind in FOR_GOOD
-    recover(held, is_to_end=is_for_good)
-    held.look()
-    record = held.record
-    if held.is_up and not is_for_good:
-        state = (held.client.get_instance_info()).state
-        if state in get_args(records.State):
-            record = record.model_copy(update={"should_be": state})
-    return record
+    with suppress(OSError):  # all is done, and `reconcile` removes the record
+        finished(_finish, held)
 
 
 def recover(held: Held, *, is_to_end: bool = False) -> None:
@@ -93,33 +83,19 @@ def recover(held: Held, *, is_to_end: bool = False) -> None:
         return
     what: records.What = "finished" if _is_done(held, left) else "undone"
     if not is_to_end or not held.record.is_whole:
-        conform(held, seconds=held.options.timeout, is_cut_off=True)
+        conform(held)
         _finish(held)
     report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
-    held.control.reports.append(report)
+    held._control._reports.append(report)
 
 
 def _is_done(held: Held, operation: Operation) -> bool:
     """Whether an operation that was left half done is finished, or else undone."""
     if not operation.target:
         return operation.is_done or operation.kind == "delete"
-    made = held.store.machines.get(operation.target)
+    made = held._store.machines.find(operation.target)
     is_made = made is not None and made.is_whole
-    return is_made or held.store.snapshots.get(operation.target) is not None
-
-
-def _conclude(held: Held, operation: Operation) -> None:
-    """Removes the record of the operation, or leaves that to `reconcile` if it cannot.
-
-    Raises `MonitorExited` if the monitor has ended that was started, paused or resumed.
-    """
-    with suppress(OSError):  # all is done
-        _finish(held)
-    if operation.kind in ("start", "pause", "resume"):
-        record = held.record
-        if record.started_at is None and record.end is not None:
-            what = f"the monitor of {record.name} has ended"
-            raise MonitorExited(what, returncode=record.end.returncode, log=record.end.log)
+    return is_made or held._store.snapshots.find(operation.target) is not None
 
 
 def _undo(
@@ -127,101 +103,92 @@ def _undo(
 ) -> None:
     """Makes the machine again what was stored before, if the operation is recorded."""
     try:
-        begun = held.control.operation_of(held.id)
+        begun = held._control._operation_of(held.id)
         if begun is None or begun.id != operation.id:
             return
         if begun.is_done and begun.kind not in FOR_GOOD:
-            held.change(**before | {"operation": operation})
-        conform(held, is_cut_off=True)
+            held._change(**before | {"operation": operation})
+        conform(held)
         _finish(held)
     except (VmmError, OSError) as failure:  # `reconcile` tries again
         error.add_note(f"what was begun could not be undone yet: {failure}")
 
 
-def _finish(held: Held) -> None:
-    """Removes what an operation has left in a machine's folder and jail, and its record.
+def written(held: Held, operation: Operation) -> dict[str, Path]:
+    """Where the monitor writes the state and the memory of a machine, until they are moved."""
+    outside = held.monitor.outside if held.monitor is not None else held._folder.joinpath
+    return {name: outside(f"{name}-{operation.id}") for name in (STATE, MEMORY)}
 
-    A monitor that runs may still use a disk that the definition has no more: the next start
-    removes that.
-    """
-    record = held.store.machines.get(held.id)
-    if record is None or record.operation is None:  # it is deleted
+
+def _finish(held: Held) -> None:
+    """Removes what an operation has left that was not finished, and its record."""
+    begun, snapshots = held._control._operation_of(held.id), held._store.snapshots
+    if begun is None:  # it is deleted
         return
-    if record.operation.kind == "edit" and not held.is_up:
-        in_thread(held.store.tidy_disks, record)
-    in_thread(remove, held.folder / NEW)
-    if isinstance(held.monitor, JailedMonitor):
-        for path in written_in_jail(record.operation).values():
-            in_thread(remove, held.monitor.outside(path))
-    held.change(operation=None)
+    if begun.kind == "snapshot" and snapshots.find(begun.target) is None:
+        in_thread(snapshots.remove, begun.target)
+    for path in written(held, begun).values():
+        in_thread(remove, path)
+    held._change(operation=None)
 
 
 def remove_machine(held: Held) -> None:
     """Ends the monitor of a machine, if there is one, and removes all its files."""
-    held.find()
-    held.end()
-    for folder in held.folders():
+    held._find()
+    held._end()
+    for folder in held._folders():
         in_thread(remove, folder)
-    in_thread(held.store.machines.remove, held.id)
+    in_thread(held._store.machines.remove, held.id)
 
 
-def conform(
-    held: Held,
-    *,
-    grace: float | None = None,
-    seconds: float | None = None,
-    is_cut_off: bool = False,
-) -> None:
+def conform(held: Held, grace: float | None = None) -> None:
     """Makes the monitor of a machine what is stored, and stores how it has ended, if it has.
 
-    Removes a machine that is not whole. The monitor has `seconds` to respond; without, as long as
-    writing its memory may take. A guest has `grace` seconds to shut down, and may stand still
-    though its machine runs, if its operation `is_cut_off`. Raises VmmError and OSError; call it
-    again then.
+    Removes a machine that is not whole. A guest has `grace` seconds to shut down. Raises VmmError
+    and OSError; call it again then.
     """
     if not held.record.is_whole:
         return remove_machine(held)
-    end, record = held.find(), held.record
+    end, record = held._find(), held.record
     is_wanted = record.should_be != "Ended" and record.started_at is not None
     if end is None and is_wanted:
-        with suppress(MonitorExited):
-            seconds = seconds or held.options.snapshot_timeout
-            return _switch(held, seconds, is_cut_off=is_cut_off)
+        try:
+            return _switch(held)
+        except MonitorExited:
+            if record.operation is not None and record.operation.kind in ANSWERED:
+                raise
     if end is None:
-        end = held.end(grace)
+        end = held._end(grace)
     if record.started_at is not None:
-        (held.note(end) if is_wanted else held.change(started_at=None, end=end))
+        ended = {"started_at": None, "end": end}
+        held._change(**record.after(end) if is_wanted else ended)
 
 
-def _switch(held: Held, seconds: float, *, is_cut_off: bool) -> None:
+def _switch(held: Held) -> None:
     """Boots, pauses or resumes a machine, if it is not what it should be, or its guest is not."""
-    vm, record = held.client.with_options(timeout=seconds), held.record
-    begun = record.operation
+    vm, record = held.client.with_options(timeout=held._control.timeout), held.record
     match (vm.get_instance_info()).state, record.should_be:
         case "Not started", "Running":
             vm.action("InstanceStart")
         case "Running", "Paused":
             vm.pause()
-        case "Paused", "Running":
-            vm.resume()
-            go_on(held)
-        case "Running", "Running" if is_cut_off and begun and begun.kind != "start":
-            go_on(held)
+        case state, "Running":
+            if state == "Paused":
+                vm.resume()
+            if record.operation is not None and record.operation.kind in HOLDING:
+                _go_on(held)
 
 
-def go_on(held: Held) -> None:
-    """Sets the clock of a guest that was paused, and lets it run; stores why its agent cannot."""
+def _go_on(held: Held) -> None:
+    """Lets a guest run that was held, and sets its clock; stores why its agent cannot."""
     if held.record.definition.agent is None:
         return
     why = ""
     try:
         with held.guest() as guest:
-            is_isolated = (guest.info()).isolated
-            try:
-                if is_isolated:
-                    guest.set_clock()
-            finally:
-                guest.release()
+            guest.release()
+            if (guest.info()).isolated:
+                guest.set_clock()
     except (GuestError, OSError) as error:
         why = str(error)
-    held.change(agent_error=why)
+    held._change(agent_error=why)

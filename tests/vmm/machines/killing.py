@@ -17,7 +17,6 @@ from typing import Any
 
 from generated_vmm.errors import VmmError
 from generated_vmm.machines import Machine, MachineError, Machines, Report
-from generated_vmm.machines.copies import own_disks
 from generated_vmm.transport import UnixChannel
 from tests.vmm.forking import forked
 from tests.vmm.machines.parts import definition, machines_in, monitors_of
@@ -176,7 +175,7 @@ class Play:
         jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
         jails += [*(root / "jails").rglob("memory-*")]
         files = [path for one in machines.all() for path in self._path(one).iterdir()]
-        memory = [path for path in files if path.name in ("state", "memory", "new")]
+        memory = [path for path in files if path.name.startswith(("state", "memory"))]
         strays = [path for path in parts if path.name not in known]
         return sorted(str(path) for path in (*strays, *jails, *memory))
 
@@ -202,7 +201,7 @@ def reconciled(machines: Machines) -> list[Report]:
 
 def kill_keepers_of(machines: Machines) -> None:
     """Kills the keepers of all monitors that this process has, and waits until they are lost."""
-    monitors = list(machines._control.monitors.values())
+    monitors = list(machines._monitors.values())
     for monitor in monitors:
         if monitor.running:
             os.kill(int(Path(f"/proc/{monitor.pid}/stat").read_text().split()[3]), signal.SIGKILL)
@@ -214,7 +213,7 @@ def is_whole(machines: Machines, snapshot: str) -> bool:
     """Whether a snapshot has all its files; half of one is an error."""
     record = next(one.record for one in machines.snapshots() if one.id == snapshot)
     folder = machines._store.snapshots.path(snapshot)
-    files = ["state", "memory", *own_disks(record.definition)]
+    files = ["state", "memory", *record.definition.own_disks.values()]
     return all((folder / name).stat().st_size for name in files)
 
 

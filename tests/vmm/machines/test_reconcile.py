@@ -26,15 +26,6 @@ def told(machines: Machines) -> list[tuple[str, str]]:
     return [(one.what, one.name) for one in machines.reconcile()]
 
 
-def test_a_restart_that_nobody_would_notice_is_told(machines: Machines, web: Machine) -> None:
-    web.change(restart="always")
-    with pytest.warns(RuntimeWarning, match="restart need reconcile"):
-        web.start()
-    web.stop(grace=0)
-    machines.reconcile()
-    web.start()
-
-
 def test_the_end_of_a_monitor_is_told_once_with_its_status(
     machines: Machines, web: Machine
 ) -> None:
@@ -46,7 +37,7 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert report.end is not None
     assert report.end.returncode == -signal.SIGKILL
     assert told(machines) == []
-    assert web.end == report.end
+    assert web.record.end == report.end
 
 
 def running(policy: RestartPolicy) -> records.MachineRecord:
