@@ -111,6 +111,7 @@ async def test_check_that_the_application_refuses_changes_nothing() -> None:
     world, browser = await signed_in_world(before_session_persist=persist)
     refuses = True
     assert outcome(await check(browser)) == ("error", "session.forbidden")
+    assert world.op.record.calls["revocation"] == 0, "the session may share the grant"
     refuses = False
     world.time.advance(AFTER_EXPIRY)
     assert await generation(browser) == 1
