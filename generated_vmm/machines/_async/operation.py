@@ -189,8 +189,9 @@ async def _go_on(held: AsyncHeld) -> None:
     why = ""
     try:
         async with held.guest() as guest:
+            is_isolated = (await guest.info()).isolated
             await guest.release()
-            if (await guest.info()).isolated:
+            if is_isolated:
                 await guest.set_clock()
     except (GuestError, OSError) as error:
         why = str(error)

@@ -186,8 +186,9 @@ def _go_on(held: Held) -> None:
     why = ""
     try:
         with held.guest() as guest:
+            is_isolated = (guest.info()).isolated
             guest.release()
-            if (guest.info()).isolated:
+            if is_isolated:
                 guest.set_clock()
     except (GuestError, OSError) as error:
         why = str(error)
