@@ -132,14 +132,6 @@ async def stream_of(connection: socket.socket) -> Stream:
     return await asyncio.open_unix_connection(sock=connection)
 
 
-def socket_of(stream: Stream) -> socket.socket:
-    """The socket of a connection that has received nothing yet, without blocking."""
-    connection: socket.socket = stream[1].get_extra_info("socket").dup()
-    stream[1].close()
-    connection.setblocking(False)
-    return connection
-
-
 async def _ready(
     watch: Callable[..., Any],
     unwatch: Callable[..., Any],

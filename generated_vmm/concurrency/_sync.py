@@ -108,12 +108,6 @@ def stream_of(connection: socket.socket) -> Stream:
     return connection
 
 
-def socket_of(stream: Stream) -> socket.socket:
-    """The socket of a connection, without blocking."""
-    stream.setblocking(False)
-    return stream
-
-
 def _ready(connection: socket.socket | int, event: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(connection, event)

@@ -14,8 +14,7 @@ from generated_vmm.process._sync.jailed import JailedMonitor
 from generated_vmm.process._sync.monitor import Monitor
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process.errors import MonitorError, MonitorExited, MonitorStartError
-from generated_vmm.process.lines import LogLine, Metrics
-from generated_vmm.process.outlets import Piece
+from generated_vmm.process.outlets import Metrics, Piece
 from generated_vmm.process.place import Usage
 from generated_vmm.process.settings import JailedOptions, MonitorOptions
 
@@ -26,7 +25,6 @@ __all__ = [
     "AsyncSerial",
     "JailedMonitor",
     "JailedOptions",
-    "LogLine",
     "Metrics",
     "Monitor",
     "MonitorError",

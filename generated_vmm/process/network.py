@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 15  # bytes: IFNAMSIZ without the end
 NAME = re.compile(r"(?!\.{1,2}$)[^\s/:%]+")  # dev_valid_name of the kernel; % makes a number
-TUN = "/dev/net/tun"
 _TAPS: WeakSet[Tap] = WeakSet()
 
 if find_spec("pyroute2") is None:
@@ -94,7 +93,7 @@ class Tap(AsyncBlock, Block):
     def _make(self) -> None:
         mark = f"generated-vmm-{secrets.token_hex(8)}{'-nat' if self._nat else ''}"
         tap = {
-            **{"name": self.name, "mark": mark, "tun": TUN, "uid": self._uid, "nat": self._nat},
+            **{"name": self.name, "mark": mark, "uid": self._uid, "nat": self._nat},
             **{"bridge": self._bridge, "address": self.address and str(self.address)},
         }
         start_over_in_children(self)

@@ -43,8 +43,6 @@ class Place:
     """A monitor in a folder of its own, which runs as this user and sees the host's files."""
 
     _is_jailed: ClassVar[bool] = False
-    seems_to_stay = False
-    """Whether a caller who names its folder may expect that the monitor outlives the program."""
 
     def __init__(self, binary: HostPath | Sequence[HostPath], options: Mapping[str, Any]) -> None:
         argv = [binary] if isinstance(binary, str | os.PathLike) else binary
@@ -55,7 +53,6 @@ class Place:
         self.user = (os.geteuid(), os.getegid())
         if self.settings.get("detached") and "directory" not in self.settings:
             raise ValueError("a detached monitor needs a directory to be found by")
-        self.seems_to_stay = "directory" in self.settings and "detached" not in self.settings
         self.settings.setdefault("cwd", os.path.abspath("."))
 
     @property

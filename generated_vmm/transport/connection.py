@@ -1,9 +1,8 @@
-"""A unix-socket connection that never blocks, and the paths that one can have."""
+"""Connections to unix sockets, and what a forked process does not inherit."""
 
 from __future__ import annotations
 
 import os
-import select
 import socket
 import stat
 from collections.abc import Callable
@@ -11,48 +10,20 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from generated_vmm.transport.calls import ENDED, unreachable
+from generated_vmm.transport.calls import ENDED
 
 LONGEST_PATH = 107  # bytes, unix(7): 108 with the NUL behind them
-FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
 
 Item = TypeVar("Item")
 Connect: TypeAlias = Callable[[socket.socket], None]
-"""Connects a non-blocking socket. Raises the errors of `socket.connect`, or `CallFailed`."""
+"""Connects a non-blocking socket. Raises the errors of `socket.connect`."""
 
 
-class Connection:
-    """One socket, which is closed in a forked child."""
-
-    __slots__ = ("__weakref__", "_arrivals", "socket")
-
-    def __init__(self, connected: socket.socket | None = None) -> None:
-        self.socket = connected or socket.socket(socket.AF_UNIX)
-        self.socket.setblocking(False)
-        self._arrivals = select.poll()
-        self._arrivals.register(self.socket, select.POLLIN)
-        start_over_in_children(self)
-
-    def open(self, connect: Connect) -> bool:
-        """Connects, which succeeds or fails immediately; false: try again. Raises OSError.
-
-        It is false while the listener's queue is full; no event says when that changes.
-        """
-        try:
-            connect(self.socket)
-        except BlockingIOError:
-            return False
-        return True
-
-    def is_quiet(self) -> bool:
-        """Whether the peer has neither closed the connection nor sent bytes without a request."""
-        return not self._arrivals.poll(0)
-
-    def close(self) -> None:
-        """Closes the connection, or this process's copy of it."""
-        self.socket.close()
-
-    start_over = close
+def hang_up(connection: socket.socket) -> None:
+    """Ends a connection, also for a process that was forked meanwhile and has a copy of it."""
+    with suppress(OSError):  # the peer has ended it
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 def popped(items: list[Item]) -> Item | None:
@@ -64,9 +35,7 @@ def popped(items: list[Item]) -> Item | None:
 
 
 def connect_to(path: str, connection: socket.socket) -> None:
-    """Connects to the unix socket at a path; an invalid path is a permanent `CallFailed`."""
-    if fault := fault_of_path(path):
-        raise unreachable(fault, permanent=True)
+    """Connects to the unix socket at a path. Raises OSError, and ValueError for no path at all."""
     try:
         connection.connect(path)
     except FileNotFoundError as error:
@@ -83,19 +52,6 @@ def kind_of_file(path: str) -> str:
         mode = os.stat(path).st_mode
         if not stat.S_ISSOCK(mode):
             return "a folder" if stat.S_ISDIR(mode) else "a file"
-    return ""
-
-
-def fault_of_path(path: str) -> str:
-    """Why no socket can ever have the path; empty if one can."""
-    try:
-        size = len(os.fsencode(path))
-    except UnicodeEncodeError:
-        return "the path has characters that no file name can have"
-    if "\0" in path[1:]:  # a path that begins with NUL names no file, unix(7)
-        return "the path has a NUL character"
-    if size > LONGEST_PATH:
-        return f"the path has {size} bytes, that of a unix socket at most {LONGEST_PATH}"
     return ""
 
 

@@ -80,7 +80,8 @@ class AnswerParser:
             self._parser.feed_data(received)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._complete:
-                raise _of_a_handler(error, handled) or unreadable(_reason(error)) from error
+                what = f"the response is not HTTP: {error}"
+                raise _of_a_handler(error, handled) or unreadable(what) from error
         if self._complete:
             del self._parser  # it refers back to self: freed now, not by the garbage collector
         return self._complete
@@ -127,9 +128,3 @@ def _of_a_handler(error: Exception, handled: BaseException | None) -> BaseExcept
     """What a signal handler has raised in a callback; httptools raises an error of its own then."""
     is_told = isinstance(error, httptools.HttpParserCallbackError)
     return error.__context__ if is_told and error.__context__ is not handled else None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, httptools.HttpParserUpgrade):
-        return "the response switches to another protocol than HTTP"
-    return f"the response is not HTTP: {error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import socket
 import time
 from dataclasses import replace
 from typing import Any, Never, Self, Unpack
@@ -12,7 +13,7 @@ from generated_vmm._generated import models, operations
 from generated_vmm._generated._async.resources import AsyncMonitorApi
 from generated_vmm.binding import Fields
 from generated_vmm.binding._async.resource import AsyncSender
-from generated_vmm.concurrency._async import Context, sleep
+from generated_vmm.concurrency._async import Context, sleep, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
@@ -163,9 +164,14 @@ class AsyncVmmClient(AsyncMonitorApi, Context):
         path. `timeout` is in seconds. Raises `VmmTimeoutError`, and `VmmConnectionError` without a
         vsock device, which is `permanent` once the machine was started.
         """
-        if uds_path is None:
-            uds_path = await self._vsock_path()
-        return await async_connect_vsock(os.fspath(uds_path), port, timeout)
+        return await stream_of(await self.open_vsock(port, uds_path, timeout))
+
+    async def open_vsock(
+        self, port: int, uds_path: str | os.PathLike[str] | None, timeout: float
+    ) -> socket.socket:
+        """As `connect_vsock`, but a socket that never blocks."""
+        path = await self._vsock_path() if uds_path is None else os.fspath(uds_path)
+        return await async_connect_vsock(path, port, timeout)
 
     async def _vsock_path(self) -> str:
         operation = operations.get_export_vm_config()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import os
+import socket
 import time
 from dataclasses import replace
 from typing import Any, Never, Self, Unpack
@@ -13,7 +14,7 @@ from generated_vmm._generated import models, operations
 from generated_vmm._generated._sync.resources import MonitorApi
 from generated_vmm.binding import Fields
 from generated_vmm.binding._sync.resource import Sender
-from generated_vmm.concurrency._sync import Context, sleep
+from generated_vmm.concurrency._sync import Context, sleep, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.facade.boot import boot_steps
 from generated_vmm.facade.elsewhere import CLIENT, require_socket_path
@@ -164,9 +165,14 @@ class VmmClient(MonitorApi, Context):
         path. `timeout` is in seconds. Raises `VmmTimeoutError`, and `VmmConnectionError` without a
         vsock device, which is `permanent` once the machine was started.
         """
-        if uds_path is None:
-            uds_path = self._vsock_path()
-        return connect_vsock(os.fspath(uds_path), port, timeout)
+        return stream_of(self.open_vsock(port, uds_path, timeout))
+
+    def open_vsock(
+        self, port: int, uds_path: str | os.PathLike[str] | None, timeout: float
+    ) -> socket.socket:
+        """As `connect_vsock`, but a socket that never blocks."""
+        path = self._vsock_path() if uds_path is None else os.fspath(uds_path)
+        return connect_vsock(path, port, timeout)
 
     def _vsock_path(self) -> str:
         operation = operations.get_export_vm_config()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -10,17 +12,17 @@ from functools import partial
 from itertools import chain
 from typing import Protocol, TypeAlias
 
-from generated_vmm.concurrency._async import Stream, sleep, socket_of, stream_of
+from generated_vmm.concurrency._async import Stream, sleep, stream_of
 from generated_vmm.errors import VmmConnectionError, VmmError
 from generated_vmm.facade import AsyncVmmClient
 from generated_vmm.guest.answers import failures, no_connection, value_of
 from generated_vmm.guest.errors import GuestAgentLost, GuestError
 from generated_vmm.operation import Answer, Operation
 from generated_vmm.transport import CallFailed
-from generated_vmm.transport._async.unix import open_until, receive, send
+from generated_vmm.transport._async.unix import opened, receive, send
 from generated_vmm.transport._async.vsock import async_connect_vsock
 from generated_vmm.transport.calls import deadline_after, require_seconds
-from generated_vmm.transport.connection import Connection, connect_to
+from generated_vmm.transport.connection import connect_to
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
@@ -92,7 +94,7 @@ class AsyncLink:
             head = head[:-2] + b"Content-Length: %d\r\n\r\n" % size
         with closing(await self._open(deadline or self._soon())) as connection:
             for part in chain([head], parts):
-                if not connection.is_quiet():  # the agent refuses it, and responds early
+                if not _is_quiet(connection):  # the agent refuses it, and responds early
                     break
                 with failures(self.what, operation):
                     await send(connection, part, deadline or self._soon())
@@ -114,12 +116,12 @@ class AsyncLink:
                 while not answer.feed(await receive(connection, deadline, 1)):
                     pass  # later bytes are the caller's
             value_of(self.what, operation, answer, name)
-            return await stream_of(connection.socket.dup())
+            return await stream_of(connection.dup())
 
     def _soon(self) -> float:
         return deadline_after(self.timeout)
 
-    async def _open(self, deadline: float) -> Connection:
+    async def _open(self, deadline: float) -> socket.socket:
         machine, seconds = self.machine, max(0.001, deadline - time.monotonic())
         try:
             if not isinstance(machine, str | os.PathLike):
@@ -127,17 +129,20 @@ class AsyncLink:
                 if not isinstance(client, AsyncVmmClient):
                     kind, forms = type(machine).__name__, "or the path of the vsock device's socket"
                     raise TypeError(f"machine is a {kind}: pass a monitor, a client, {forms}")
-                stream = await client.connect_vsock(self.port or 0, timeout=seconds)
-            elif self.port is not None:
-                _require_socket(machine)
-                stream = await async_connect_vsock(os.fspath(machine), self.port, seconds)
-            else:
-                with closing(Connection()) as connection:
-                    await open_until(deadline, connection, partial(connect_to, os.fspath(machine)))
-                    return Connection(connection.socket.dup())
+                return await client.open_vsock(self.port or 0, None, seconds)
+            if self.port is None:
+                return await opened(partial(connect_to, os.fspath(machine)), deadline)
+            _require_socket(machine)
+            return await async_connect_vsock(os.fspath(machine), self.port, seconds)
         except (CallFailed, VmmError) as error:
             raise no_connection(self.what, error) from error
-        return Connection(socket_of(stream))
+
+
+def _is_quiet(connection: socket.socket) -> bool:
+    """Whether the peer has neither closed the connection nor sent bytes."""
+    arrivals = select.poll()
+    arrivals.register(connection, select.POLLIN)
+    return not arrivals.poll(0)
 
 
 def _require_socket(path: str | os.PathLike[str]) -> None:

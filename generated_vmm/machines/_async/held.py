@@ -309,7 +309,7 @@ class AsyncHeld:
         """Ends the monitor that this process has, with its tap devices, and says how it ended."""
         end = End()
         if (monitor := self.monitor) is not None:
-            log = tuple(line.message for line in monitor.log)
+            log = tuple(monitor.log)
             end = End(returncode=await monitor.stop(grace), log=log[-LAST_LINES:])
             self._control._monitors.pop(self.id, None)
         for tap in self._control._taps.pop(self.id, ()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -20,12 +21,11 @@ from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
 from generated_vmm.transport import (
     DEFAULT_MAX_BODY_BYTES,
-    DEFAULT_TIMEOUT,
     AsyncUnixChannel,
     CallFailed,
     HttpAnswer,
 )
-from generated_vmm.transport._async.vsock import AsyncVsockConnection, async_connect_vsock
+from generated_vmm.transport._async.vsock import async_connect_vsock
 from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
@@ -113,16 +113,12 @@ class AsyncMonitorClient(AsyncVmmClient):
         )
         self._sender.settings = replace(self._sender.settings, notes=NOTES | own, advise=advice)
 
-    async def connect_vsock(
-        self,
-        port: int,
-        *,
-        uds_path: str | os.PathLike[str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-    ) -> AsyncVsockConnection:
-        """See `AsyncVmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
+    async def open_vsock(
+        self, port: int, uds_path: str | os.PathLike[str] | None, timeout: float
+    ) -> socket.socket:
+        """See `AsyncVmmClient.open_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
-            return await super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
+            return await super().open_vsock(port, uds_path, timeout)
         held = self._owner.opened_vsock(path := await self._vsock_path())
         opened = f"/proc/self/fd/{held.number}"
         return await async_connect_vsock(opened, port, timeout, name=path)

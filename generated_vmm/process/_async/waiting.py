@@ -64,12 +64,13 @@ async def in_own_thread(call: Callable[[], Result], seconds: float | None = None
 
     try:
         start_new_thread(carry_out, ())
-        if not await comes_true(changing, lambda: outcomes, seconds):
-            raise TimeoutError
-    except BaseException:
-        if seconds is None and not popped(unbegun):
+    except BaseException:  # perhaps an interruption, after the thread was started
+        if not popped(unbegun):
             await until(changing, lambda: outcomes)
         raise
+    wait = until if seconds is None else comes_true
+    if not await wait(changing, lambda: outcomes, seconds):
+        raise TimeoutError
     result: Result
     result, error = outcomes.pop()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -19,14 +20,8 @@ from generated_vmm.process import mistakes
 from generated_vmm.process._sync.waiting import comes_true, in_own_thread
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.owner import Owner
-from generated_vmm.transport import (
-    DEFAULT_MAX_BODY_BYTES,
-    DEFAULT_TIMEOUT,
-    CallFailed,
-    HttpAnswer,
-    UnixChannel,
-)
-from generated_vmm.transport._sync.vsock import VsockConnection, connect_vsock
+from generated_vmm.transport import DEFAULT_MAX_BODY_BYTES, CallFailed, HttpAnswer, UnixChannel
+from generated_vmm.transport._sync.vsock import connect_vsock
 from generated_vmm.transport.calls import NOTES, deadline_after
 
 # A monitor closes its connections some time before it ends: 35 ms for an empty 128 MiB guest.
@@ -114,16 +109,12 @@ class MonitorClient(VmmClient):
         )
         self._sender.settings = replace(self._sender.settings, notes=NOTES | own, advise=advice)
 
-    def connect_vsock(
-        self,
-        port: int,
-        *,
-        uds_path: str | os.PathLike[str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-    ) -> VsockConnection:
-        """See `VmmClient.connect_vsock`; also finds a jailed monitor's socket by itself."""
+    def open_vsock(
+        self, port: int, uds_path: str | os.PathLike[str] | None, timeout: float
+    ) -> socket.socket:
+        """See `VmmClient.open_vsock`; also finds a jailed monitor's socket by itself."""
         if uds_path is not None:
-            return super().connect_vsock(port, uds_path=uds_path, timeout=timeout)
+            return super().open_vsock(port, uds_path, timeout)
         held = self._owner.opened_vsock(path := self._vsock_path())
         opened = f"/proc/self/fd/{held.number}"
         return connect_vsock(opened, port, timeout, name=path)

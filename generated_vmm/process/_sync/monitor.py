@@ -21,8 +21,7 @@ from generated_vmm.process._sync.client import MonitorClient, note_socket
 from generated_vmm.process._sync.streams import RingBuffer, Serial
 from generated_vmm.process._sync.waiting import comes_true, until
 from generated_vmm.process.errors import MonitorError, MonitorExited
-from generated_vmm.process.lines import MetricsReader, parse_log_line
-from generated_vmm.process.outlets import Outlets
+from generated_vmm.process.outlets import MetricsReader, Outlets
 from generated_vmm.process.owner import LONGEST_ENDING, NOT_STARTED, Ending, Owner, Phase
 from generated_vmm.process.place import Place, Usage, usage_of
 from generated_vmm.process.settings import HostPath, MonitorOptions
@@ -65,7 +64,7 @@ class Monitor(Context, Told):
     def _set_up(self, place: Any) -> None:
         self._place = place
         self.serial = Serial(place.settings.get("serial_bytes", 262_144))
-        self.log = RingBuffer(parse_log_line, LOG_LINES, LOG_BYTES)
+        self.log = RingBuffer(str, LOG_LINES, LOG_BYTES)
         self.metrics = RingBuffer(MetricsReader().read, METRICS_LINES, METRICS_BYTES)
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
@@ -321,12 +320,7 @@ class Monitor(Context, Told):
 
     def __del__(self) -> None:
         owner = getattr(self, "_owner", None)  # None if an option was refused
-        if owner and owner.is_running and not owner.place.settings.get("detached"):
+        if owner and owner.is_running and "detached" not in owner.place.settings:
             what = f"{self!r} was never stopped, and runs until its program ends"
-            stays = owner.place.seems_to_stay
-            if stays:
-                what += (
-                    "; with detached=True it goes on, and detached=False says that this is meant"
-                )
-            kind = RuntimeWarning if stays else ResourceWarning
-            warnings.warn(what, kind, stacklevel=2, source=self)
+            what += "; with detached=True it goes on, and detached=False says that this is meant"
+            warnings.warn(what, RuntimeWarning, stacklevel=2, source=self)

@@ -30,7 +30,7 @@ FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 TUNSETIFF, TUNSETPERSIST, TUNSETOWNER = 0x400454CA, 0x400454CB, 0x400454CC  # linux/if_tun.h
 TAP_EXCL = 0x0002 | 0x1000 | 0x4000 | 0x8000  # IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_TUN_EXCL
 GONE = (errno.ENODEV, errno.ENOENT)
-PREFIX = "generated-vmm-"
+TUN, PREFIX = "/dev/net/tun", "generated-vmm-"
 NAT = "-nat"  # the end of the mark of a tap with rules
 ANSWER_SECONDS = 1.0
 
@@ -42,20 +42,20 @@ def keep(tap: dict[str, Any], owner: socket.socket) -> None:
         try:
             listener.bind(f"\0{tap['mark']}")
             listener.listen()
-            with explained(f"the tap {name} cannot be created", tap["tun"]):
-                take_name(name)
-                _make(tap)
+            take_name(name)
+            _make(tap)
             messages.send(owner, "ready")
             watched = (owner.fileno(), listener.fileno())
             while ready_of(watched) == {listener.fileno()}:
                 listener.accept()[0].close()
-        except (Refused, OSError) as error:
-            failure = str(error)
+        except Refused as error:
+            failure = f"the tap {name} cannot be created: {error}"
+        except (OSError, NetlinkError) as error:
+            failure = f"the tap {name} cannot be created: {error}; it needs CAP_NET_ADMIN and {TUN}"
     try:
-        with explained(f"the tap {name} cannot be removed", tap["tun"]):
-            clean(name, tap["mark"])
-    except Refused as error:
-        left.append(str(error))
+        clean(name, tap["mark"])
+    except (OSError, NetlinkError) as error:
+        left.append(f"the tap {name} cannot be removed: {error}")
     messages.send(owner, "removed", failure, *left)
 
 
@@ -74,7 +74,7 @@ def keeper_of(mark: str) -> int | None:
 
 def _make(tap: Mapping[str, Any]) -> None:
     name, address, mark = tap["name"], tap["address"], tap["mark"]
-    tun = Descriptor(os.open, tap["tun"], os.O_RDWR)
+    tun = Descriptor(os.open, TUN, os.O_RDWR)
     fcntl.ioctl(tun.number, TUNSETIFF, struct.pack("16sH22x", os.fsencode(name), TAP_EXCL))
     owner = os.geteuid() if tap["uid"] is None else tap["uid"]  # without one, it is everybody's
     fcntl.ioctl(tun.number, TUNSETOWNER, owner)
@@ -124,24 +124,6 @@ def leftovers() -> Iterator[tuple[str, str]]:
             mark = _mark_of(link)
             if mark is not None and keeper_of(mark) is None:
                 yield link.get_attr("IFLA_IFNAME"), mark
-
-
-@contextlib.contextmanager
-def explained(what: str, tun: str = "") -> Iterator[None]:
-    """Raises `Refused` if the system refuses a request in this block."""
-    try:
-        yield
-    except Refused as error:
-        raise Refused(f"{what}: {error}") from error
-    except (OSError, NetlinkError) as error:
-        code = error.errno if isinstance(error, OSError) else error.code
-        path = getattr(error, "filename", None) or ""
-        reasons = {errno.EPERM: "that needs CAP_NET_ADMIN, which root has"}
-        reasons[errno.EBUSY] = "another process has just created one of that name"
-        if path == tun:
-            reasons[errno.ENOENT] = reasons[errno.ENODEV] = f"the host has no {tun}"
-        known = reasons.get(code or 0, f"{path}: {os.strerror(code or 0)}" if path else str(error))
-        raise Refused(f"{what}: {known}") from error
 
 
 def find(route: Any, name: str) -> Any:

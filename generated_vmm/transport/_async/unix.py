@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from functools import partial
 from typing import Protocol
@@ -18,10 +19,9 @@ from generated_vmm.transport.calls import (
     unreachable,
 )
 from generated_vmm.transport.connection import (
-    FULL_QUEUE_PAUSE,
     Connect,
-    Connection,
     connect_to,
+    hang_up,
     start_over_in_children,
 )
 from generated_vmm.transport.http import (
@@ -30,6 +30,8 @@ from generated_vmm.transport.http import (
     AnswerParser,
     request_bytes,
 )
+
+FULL_QUEUE_PAUSE = 0.01  # seconds between attempts to join the queue of a busy listener
 
 
 class AsyncChannel(Protocol):
@@ -72,22 +74,15 @@ class AsyncUnixChannel:
         if held is None:
             raise late("another call did not end", sent=False)
         try:
-            connection = self._new_connection()
+            if self._is_closed:
+                raise unreachable(CLOSED, permanent=True)
+            connection = await opened(self._connect, deadline)
             try:
-                await open_until(deadline, connection, self._connect)
                 return await answered(connection, request, deadline, self._max_answer_bytes)
             finally:
-                connection.close()
+                hang_up(connection)
         finally:
             held.release()
-
-    def _new_connection(self) -> Connection:
-        if self._is_closed:
-            raise unreachable(CLOSED, permanent=True)
-        try:
-            return Connection()
-        except OSError as error:
-            raise unreachable(error) from error
 
     def start_over(self) -> None:
         """Leaves the lock to the process that this one was forked from."""
@@ -98,20 +93,32 @@ class AsyncUnixChannel:
         self._is_closed = True
 
 
-async def open_until(deadline: float, connection: Connection, connect: Connect) -> None:
-    """Connects. Raises `CallFailed`."""
+async def opened(connect: Connect, deadline: float) -> socket.socket:
+    """A connection, which never blocks. Raises `CallFailed`.
+
+    No event says when there is room in the queue of a busy listener.
+    """
     try:
-        while not connection.open(connect):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise late("the connection was not accepted", sent=False)
-            await sleep(min(left, FULL_QUEUE_PAUSE))
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.setblocking(False)
+            while True:
+                try:
+                    connect(connection)
+                    return connection
+                except BlockingIOError:
+                    if (left := deadline - time.monotonic()) <= 0:
+                        raise late("the connection was not accepted", sent=False) from None
+                    await sleep(min(left, FULL_QUEUE_PAUSE))
+        except BaseException:
+            connection.close()
+            raise
     except OSError as error:
         raise unreachable(error) from error
 
 
 async def answered(
-    connection: Connection, request: bytes, deadline: float, max_answer_bytes: int
+    connection: socket.socket, request: bytes, deadline: float, max_answer_bytes: int
 ) -> AnswerParser:
     """Sends the request, or as much as the peer reads, and returns the response.
 
@@ -131,7 +138,7 @@ async def answered(
     return answer
 
 
-async def send(connection: Connection, content: bytes, deadline: float) -> None:
+async def send(connection: socket.socket, content: bytes, deadline: float) -> None:
     """Sends all bytes, or as many as the peer reads: it may respond and hang up early.
 
     Raises TimeoutError at the deadline, OSError.
@@ -141,25 +148,22 @@ async def send(connection: Connection, content: bytes, deadline: float) -> None:
     rest = memoryview(content)
     while rest:
         try:
-            rest = rest[connection.socket.send(rest) :]
+            rest = rest[connection.send(rest) :]
         except BlockingIOError:
-            if not await writable(connection.socket, deadline):
+            if not await writable(connection, deadline):
                 raise TimeoutError from None
         except ConnectionError:
             return  # a response that was sent before says what became of the request
 
 
-async def receive(connection: Connection, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
+async def receive(connection: socket.socket, deadline: float, most: int = RECEIVE_BYTES) -> bytes:
     """The next bytes; empty at the end of the stream. Raises TimeoutError, OSError.
 
     It waits before it reads: a response is never there immediately.
     """
-    try:
-        while await readable(connection.socket, deadline):
-            try:
-                return connection.socket.recv(most)
-            except BlockingIOError:
-                pass
-    except ValueError as error:  # closed: this process was forked in the middle of the call
-        raise ConnectionAbortedError("the connection is the parent process's") from error
+    while await readable(connection, deadline):
+        try:
+            return connection.recv(most)
+        except BlockingIOError:
+            pass
     raise TimeoutError

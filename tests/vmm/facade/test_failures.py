@@ -14,8 +14,8 @@ from tests.vmm.scripted import NO_CONTENT, Wire, answer
 INFO = b'{"app_name":"a","id":"b","state":"Running","vmm_version":"1"}'
 ACTED = "the monitor may have carried the call out"
 UNREADABLE = {
-    "no JSON": (b"<html>", f": the 200 response is not JSON; {ACTED}"),
-    "nothing": (b"", f": the 200 response is not JSON; {ACTED}"),
+    "no JSON": (b"<html>", "what was asked for: Invalid JSON: "),
+    "nothing": (b"", f"what was asked for: Invalid JSON: .*; {ACTED}"),
     "another shape": (
         b"[]",
         ": the 200 response is not what was asked for: Input should be an object",

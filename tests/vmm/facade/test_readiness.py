@@ -80,23 +80,6 @@ def test_what_is_no_time_is_refused(run_each: Run, timeout: Any) -> None:
         run_each(lambda vm: vm.wait_until_ready(timeout))
 
 
-IMPOSSIBLE = {
-    "too long": ("/tmp/" + "x" * 103, r"the path has 108 bytes, that of a unix socket at most 107"),
-    "a NUL": ("/tmp/a\0b", "the path has a NUL character"),
-    "half a surrogate pair": ("/tmp/\ud800", "the path has characters that no file name can have"),
-}
-
-
-@pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
-@pytest.mark.parametrize(("path", "text"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_a_path_that_no_socket_can_have_is_not_waited_for(
-    client: type[Any], path: str, text: str
-) -> None:
-    with pytest.raises(VmmConnectionError, match=f"no connection: {text}; nothing was sent") as got:
-        result_of(lambda: client(path).wait_until_ready(30))
-    assert got.value.permanent
-
-
 @pytest.mark.parametrize("client", [VmmClient, AsyncVmmClient])
 def test_a_closed_client_is_not_waited_for(client: type[Any], socket_path: Path) -> None:
     vm = client(socket_path)

@@ -21,8 +21,7 @@ from generated_vmm.process import (
     Serial,
 )
 from generated_vmm.process.keeper.kernel import Descriptor
-from generated_vmm.process.lines import LogLine, MetricsReader, parse_log_line
-from generated_vmm.process.outlets import LONGEST_LINE
+from generated_vmm.process.outlets import LONGEST_LINE, MetricsReader
 
 
 def recent(*items: int, kept: int = 3) -> RingBuffer[int]:
@@ -205,9 +204,6 @@ def test_the_last_items_have_a_number_of_bytes() -> None:
 # The lines that a monitor writes, from bytes to values
 
 
-WRITTEN = datetime(2026, 11, 21, 14, 40, 37, 243521)
-
-
 @given(st.lists(st.binary()))
 def test_lines_do_not_depend_on_how_the_bytes_come(pieces: list[bytes]) -> None:
     in_pieces, at_once = RingBuffer(str, 100), RingBuffer(str, 100)
@@ -230,41 +226,6 @@ def test_bytes_that_are_no_text_are_shown_as_such() -> None:
     lines = RingBuffer(str, 3)
     lines.feed(b"a\xffb\n")
     assert list(lines) == ["a\ufffdb"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("main] Running", {"message": "Running", "thread": "main"}),
-        ("cpu 0:WARN] a [b]", {"message": "a [b]", "thread": "cpu 0", "level": "WARN"}),
-        ("api:src/a.rs:85] on", {"message": "on", "thread": "api", "origin": "src/a.rs:85"}),
-        (
-            "api:INFO:src/a.rs:85] on",
-            {"message": "on", "thread": "api", "level": "INFO", "origin": "src/a.rs:85"},
-        ),
-    ],
-)
-def test_a_log_line_says_when_who_and_what(text: str, expected: dict[str, Any]) -> None:
-    text = f"2026-11-21T14:40:37.243521075 [vm-1:{text}"
-    assert parse_log_line(text) == LogLine(text, at=WRITTEN, instance_id="vm-1", **expected)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        'Error: ParseArguments(UnexpectedArgument("bogus"))',
-        "2026-11-21T14:40:37.243521075 no brackets",
-        "2026-99-99T14:40:37.243521075 [vm-1:main] no day",
-    ],
-)
-def test_what_no_logger_wrote_is_a_message(text: str) -> None:
-    assert parse_log_line(text) == LogLine(text, text)
-
-
-@given(st.text())
-def test_any_line_can_be_in_a_log(text: str) -> None:
-    assert parse_log_line(text).text == text
 
 
 def line(milliseconds: int, **groups: dict[str, Any]) -> str:

@@ -41,8 +41,7 @@ UNREADABLE = {
     "endless header": b"HTTP/1.1 200 \r\nX: " + b"x" * 10_000,
     "endless interim answers": INTERIM * 1_000,
 }
-ANOTHER = "switches to another protocol than HTTP$"
-SAID = {"another protocol": ANOTHER} | dict.fromkeys(
+SAID: dict[str, str] = dict.fromkeys(
     ("huge body", "endless header", "endless interim answers"), "is larger than 10000 bytes$"
 )
 CUT = {

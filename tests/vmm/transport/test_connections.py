@@ -4,7 +4,6 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,9 +13,8 @@ import pytest
 from generated_vmm.errors import VmmConnectionError, VmmTimeoutError
 from generated_vmm.operation import Operation
 from generated_vmm.transport import AsyncUnixChannel, CallFailed, UnixChannel, connection
-from generated_vmm.transport.connection import Connection, connect_to
 from tests.vmm.facade.conftest import result_of
-from tests.vmm.scripted import ScriptedServer, Wire, answer, full_queue
+from tests.vmm.scripted import ScriptedServer, Wire, answer
 from tests.vmm.transport.conftest import Call, Serve, fails
 
 VERSION = Operation("own", "GET", "/version", None, bytes)
@@ -46,18 +44,6 @@ def test_an_answer_given_before_the_request_was_read_is_the_answer(
     assert call_each("PUT", bytes(size)).status_code == 503
     assert call_each("PUT", bytes(size)).status_code == 503
     assert len(server.connections) == 2
-
-
-def test_opening_says_whether_there_is_a_connection(
-    serve: Serve, socket_path: Path, tmp_path: Path
-) -> None:
-    serve(Wire.answer_all)
-    busy = tmp_path / "busy.sock"
-    with full_queue(busy):
-        for path, is_open in ((socket_path, True), (busy, False)):
-            connection = Connection()
-            assert connection.open(partial(connect_to, str(path))) is is_open
-            connection.close()
 
 
 def test_a_monitor_that_comes_back_is_found_again(call_each: Call, socket_path: Path) -> None:

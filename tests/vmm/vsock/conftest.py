@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
+from generated_vmm.concurrency._async import stream_of
 from generated_vmm.transport._async.vsock import async_connect_vsock
 from generated_vmm.transport._sync.vsock import connect_vsock
 from tests.vmm.scripted import Serve as Serve
@@ -21,7 +22,7 @@ def blocking(path: Path) -> Iterator[Connect]:
 
         def connect(port: int, seconds: float) -> Talk:
             connection = opened.enter_context(connect_vsock(str(path), port, seconds))
-            assert connection.gettimeout() is None
+            connection.setblocking(True)
 
             def talk(sent: bytes, expected: int) -> bytes:
                 connection.sendall(sent)
@@ -41,7 +42,8 @@ def asynchronous(path: Path) -> Iterator[Connect]:
     with asyncio.Runner() as runner, contextlib.ExitStack() as opened:
 
         def connect(port: int, seconds: float) -> Talk:
-            reader, writer = runner.run(async_connect_vsock(str(path), port, seconds))
+            connection = runner.run(async_connect_vsock(str(path), port, seconds))
+            reader, writer = runner.run(stream_of(connection))
             opened.callback(lambda: runner.run(close(writer)))
 
             async def exchange(sent: bytes, expected: int) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generated_vmm import VmmConnectionError, VmmProtocolError, VmmTimeoutError
+from generated_vmm import VmmProtocolError, VmmTimeoutError
 from tests.vmm.scripted import ScriptedServer, Wire, full_queue
 from tests.vmm.transport.test_time import GIVEN_UP, TIMEOUT, signals
 from tests.vmm.vsock.conftest import Connect, Serve
@@ -147,13 +147,6 @@ def test_what_is_no_port_and_no_time_is_refused(
 ) -> None:
     with pytest.raises(error, match=named):
         connect(port, seconds)
-
-
-@pytest.mark.parametrize("uds_path", [Path("/tmp", "x" * 200)])
-def test_a_path_that_no_socket_can_have_is_not_waited_for(connect: Connect) -> None:
-    with pytest.raises(VmmConnectionError, match="the path has 205 bytes") as caught:
-        connect(52, 30)
-    assert caught.value.permanent
 
 
 def test_silence_ends_with_the_time_whatever_signals_arrive(
