@@ -85,7 +85,9 @@ async def recover(held: AsyncHeld, *, is_to_end: bool = False) -> None:
     if (left := held.record.operation) is None:
         return
     what: records.What = "finished" if _is_done(held, left) else "undone"
-    if not is_to_end or not held.record.is_whole:
+    if is_to_end and held.record.is_whole:
+        await _tidy(held, left)
+    else:
         await conform(held)
         await _finish(held)
     report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
@@ -125,14 +127,18 @@ def written(held: AsyncHeld, operation: Operation) -> dict[str, Path]:
 
 async def _finish(held: AsyncHeld) -> None:
     """Removes what an operation has left that was not finished, and its record."""
-    begun, snapshots = held._control._operation_of(held.id), held._store.snapshots
-    if begun is None:  # it is deleted
-        return
+    if (begun := held._control._operation_of(held.id)) is not None:  # else it is deleted
+        await _tidy(held, begun)
+        await held._change(operation=None)
+
+
+async def _tidy(held: AsyncHeld, begun: Operation) -> None:
+    """Removes a snapshot that is not whole, and files that the monitor has written."""
+    snapshots = held._store.snapshots
     if begun.kind == "snapshot" and snapshots.find(begun.target) is None:
         await in_thread(snapshots.remove, begun.target)
     for path in written(held, begun).values():
         await in_thread(remove, path)
-    await held._change(operation=None)
 
 
 async def remove_machine(held: AsyncHeld) -> None:

@@ -120,11 +120,17 @@ class Control:
         finished(self._close)
 
     def _close(self) -> None:
+        failures = list[MonitorError]()
         for machine in list(self._monitors):
             if machine not in self._busy:
-                Held(self, machine)._let_go()
+                try:
+                    Held(self, machine)._let_go()
+                except MonitorError as failure:
+                    failures.append(failure)
         if not self._busy:
             self._lock = None
+        if failures:
+            raise failures[0]
 
 
 class Held:
@@ -209,13 +215,13 @@ class Held:
             raise MachineError(f"{record.name} is {state.lower()}; it must be {wanted}")
 
     def _folders(self) -> list[Path]:
-        """The folders of its monitors: one, if any. A jail's is named by its program.
+        """The folders of its monitors, the last one last. A jail's is named by its program.
 
         Raises OSError: a folder that cannot be read may have a monitor.
         """
         jails = [self._store.jails / program for program in os.listdir(self._store.jails)]
         found = [place / self.id for place in (*jails, self._store.run)]
-        return [folder for folder in found if os.path.lexists(folder)]
+        return sorted(filter(os.path.lexists, found), key=_changed_at)
 
     def _launch(self) -> VmmClient:
         """Starts a monitor without a configuration, with the files that the record names.
@@ -284,16 +290,17 @@ class Held:
         return found or ended
 
     def _attach(self) -> End | None:
+        end = None
         for folder in self._folders():
             kind = Monitor if folder.parent == self._store.run else JailedMonitor
             try:
                 self._control._monitors[self.id] = kind.attach(folder)
             except MonitorExited as error:
-                return End(returncode=error.returncode, log=error.log[-LAST_LINES:])
+                end = End(returncode=error.returncode, log=error.log[-LAST_LINES:])
             except MonitorError:
                 if (folder / RECORD).exists():  # else its keeper was killed before
                     raise
-        return None
+        return end
 
     def _look(self) -> None:
         """Attaches to the monitor of a machine that has started.
@@ -322,6 +329,13 @@ class Held:
                 self.monitor.detach()
             self._control._monitors.pop(self.id, None)
         self._end()
+
+
+def _changed_at(folder: Path) -> float:
+    """When its keeper has changed a folder last; 0 if that has removed it meanwhile."""
+    with suppress(FileNotFoundError):
+        return folder.stat().st_mtime
+    return 0.0
 
 
 def _can_be_linked(source: Path, root: Path) -> bool:

@@ -82,7 +82,9 @@ def recover(held: Held, *, is_to_end: bool = False) -> None:
     if (left := held.record.operation) is None:
         return
     what: records.What = "finished" if _is_done(held, left) else "undone"
-    if not is_to_end or not held.record.is_whole:
+    if is_to_end and held.record.is_whole:
+        _tidy(held, left)
+    else:
         conform(held)
         _finish(held)
     report = records.Report(what=what, machine=held.id, name=left.name, operation=left)
@@ -122,14 +124,18 @@ def written(held: Held, operation: Operation) -> dict[str, Path]:
 
 def _finish(held: Held) -> None:
     """Removes what an operation has left that was not finished, and its record."""
-    begun, snapshots = held._control._operation_of(held.id), held._store.snapshots
-    if begun is None:  # it is deleted
-        return
+    if (begun := held._control._operation_of(held.id)) is not None:  # else it is deleted
+        _tidy(held, begun)
+        held._change(operation=None)
+
+
+def _tidy(held: Held, begun: Operation) -> None:
+    """Removes a snapshot that is not whole, and files that the monitor has written."""
+    snapshots = held._store.snapshots
     if begun.kind == "snapshot" and snapshots.find(begun.target) is None:
         in_thread(snapshots.remove, begun.target)
     for path in written(held, begun).values():
         in_thread(remove, path)
-    held._change(operation=None)
 
 
 def remove_machine(held: Held) -> None:

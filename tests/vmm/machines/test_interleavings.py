@@ -38,8 +38,14 @@ from generated_vmm.machines import (
 from generated_vmm.machines._sync import held as held_module
 from generated_vmm.machines._sync import operation as operation_module
 from generated_vmm.machines._sync.held import Held
-from generated_vmm.machines.store import Records, remove
-from generated_vmm.process import JailedMonitor, Monitor, MonitorExited, MonitorStartError
+from generated_vmm.machines.store import Records, make_folder, remove
+from generated_vmm.process import (
+    JailedMonitor,
+    Monitor,
+    MonitorError,
+    MonitorExited,
+    MonitorStartError,
+)
 from tests.vmm.forking import forked
 from tests.vmm.machines.parts import at_calls, definition, machines_in, monitors_of
 from tests.vmm.machines.test_machines import own_disk, with_devices
@@ -133,6 +139,25 @@ def test_a_clone_that_has_begun_at_close_is_made(
     with machines_in(folder, detached=False) as second:
         assert told(second) == []
         assert [one.state() for one in second.all()] == ["Running", "Running"]
+
+
+def test_a_machine_that_cannot_be_given_up_does_not_keep_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, let_go = machines_in(folder, detached=False), Held._let_go
+    first.take_control()
+    for name in ("a", "b"):
+        first.create(name, definition(folder)).start()
+
+    def refused(held: Held) -> None:
+        let_go(held)
+        raise MonitorError(f"some of {held.id} could not be removed")
+
+    monkeypatch.setattr(Held, "_let_go", refused)
+    with pytest.raises(MonitorError, match="could not be removed"):
+        first.close()
+    assert monitors_of(folder) == []
+    machines_in(folder).take_control()
 
 
 def test_a_reconcile_that_runs_at_close_touches_nothing_any_more(
@@ -336,6 +361,21 @@ def test_a_monitor_that_does_not_respond_can_be_ended_whatever_was_left_half_don
     assert not any(unrecorded)  # a kill would leave a monitor that nobody ends
     assert [one.state() for one in machines.all()] == (["Ended"] if act is Machine.stop else [])
     assert machines.operations() == []
+
+
+def test_a_stop_removes_the_memory_of_a_snapshot_that_was_left_half_done(
+    folder: Path, machines: Machines, web: Machine
+) -> None:
+    web.start()
+    target = records.new_id()
+    left = Operation(kind="snapshot", machine=web.id, name="web", target=target)
+    web._change(operation=left)
+    make_folder(folder / "machines" / "snapshots" / target)
+    for name in ("state", "memory"):
+        (stored(folder, web) / f"{name}-{left.id}").touch()
+    web.stop()
+    assert sorted(os.listdir(stored(folder, web))) == ["disks", "machine.json"]
+    assert os.listdir(folder / "machines" / "snapshots") == []
 
 
 def test_a_keeper_that_was_killed_before_its_record_does_not_keep_a_machine(
@@ -551,6 +591,43 @@ def test_a_jail_is_found_after_its_program_was_replaced_by_one_of_another_name(
     (report,) = machines.reconcile()
     assert report.end is not None
     assert (report.what, report.end.returncode) == ("ended", 3)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_jail_that_runs_is_found_beside_one_that_has_ended(
+    folder: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    """A machine has two if it ended by itself and runs now in a program of another name."""
+    web = machines.create("web", definition(folder).replace(jail=Jail()))
+    web._change(started_at=records.now(), should_be="Running")
+    jails = [folder / "machines" / "jails" / name / web.id for name in ("old", "new")]
+    for at, jail in enumerate(jails):
+        jail.mkdir(parents=True)
+        os.utime(jail, (at, at))
+    listed = ["new", "old"] if is_first else ["old", "new"]
+    listdir = os.listdir
+    monkeypatch.setattr(
+        os, "listdir", lambda path: listed if Path(path).name == "jails" else listdir(path)
+    )
+    found = Mock(running=True)
+
+    def attach(jail: Path) -> Any:
+        if jail == jails[0]:
+            raise MonitorExited("it has ended", returncode=3)
+        return found
+
+    monkeypatch.setattr(JailedMonitor, "attach", attach)
+    assert told(machines) == []
+    assert web.monitor is found
+    machines._monitors.clear()
+    monkeypatch.setattr(JailedMonitor, "attach", ended_with_its_time)
+    (report,) = machines.reconcile()
+    assert report.end is not None
+    assert report.end.returncode == 1  # the last one
+
+
+def ended_with_its_time(jail: Path) -> Any:
+    raise MonitorExited("it has ended", returncode=int(jail.stat().st_mtime))
 
 
 def test_a_monitor_is_not_taken_for_lost_because_its_folder_cannot_be_read(
