@@ -252,7 +252,7 @@ class HostedMonitor(Monitor):
 
     async def edit(self, definition: Definition) -> None:
         """Change what the machine is made of at its next start."""
-        await self.machine.edit(definition, by=person().name)
+        await self.machine.edit(definition, for_next_start=True, by=person().name)
 
     async def start(self) -> None:
         """Start the machine."""

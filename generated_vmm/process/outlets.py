@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from generated_vmm.facade.elsewhere import ITEMS, PIECE
-from generated_vmm.misuse import Raw, Told
+from generated_vmm.misuse import Raw, Told, warn_caller
 from generated_vmm.process.errors import MonitorError
 from generated_vmm.process.keeper.kernel import Descriptor, ready_of
 from generated_vmm.process.keeper.record import INPUT, LOG, METRICS, OUTPUT
@@ -86,6 +86,8 @@ class LastItems(BroadcastLog[Item], Told):
     """What the last lines of a stream contain, as far as they fit into a number of bytes."""
 
     _elsewhere = ITEMS
+    instead = ""
+    """The option and the file to which the lines go."""
 
     def __init__(
         self, parse: Callable[[str], Item | None], most: int, most_bytes: float = math.inf
@@ -97,6 +99,7 @@ class LastItems(BroadcastLog[Item], Told):
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
 
     def __iter__(self) -> Iterator[Item]:
+        self._tell_instead()
         return iter(self.piece(0)[0])
 
     def __len__(self) -> int:
@@ -105,7 +108,12 @@ class LastItems(BroadcastLog[Item], Told):
     @property
     def last(self) -> Item | None:
         """The last item."""
+        self._tell_instead()
         return self._items[-1][2] if self._items else None
+
+    def _tell_instead(self) -> None:
+        if self.instead:
+            warn_caller(f"nothing comes here: the lines go to {self.instead}")
 
     def feed(self, received: bytes) -> None:
         """Adds what the lines contain, and drops the oldest. The end of a very long one is lost."""

@@ -186,7 +186,7 @@ class AsyncGuest(Context, Told):
         """A connection to a TCP port of the guest's loopback address."""
         if not 0 < port < 65536:
             raise ValueError(f"{port} is no port: it must be a number from 1 to 65535")
-        return await self._link.join(operations.connect_port(str(port)), f"port {port}")
+        return await self._link.join(operations.connect_port(str(port)), f"TCP port {port}")
 
     async def hold(self) -> None:
         """Makes everything but the agent stand still, for a snapshot.

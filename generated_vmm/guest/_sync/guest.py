@@ -183,7 +183,7 @@ class Guest(Context, Told):
         """A connection to a TCP port of the guest's loopback address."""
         if not 0 < port < 65536:
             raise ValueError(f"{port} is no port: it must be a number from 1 to 65535")
-        return self._link.join(operations.connect_port(str(port)), f"port {port}")
+        return self._link.join(operations.connect_port(str(port)), f"TCP port {port}")
 
     def hold(self) -> None:
         """Makes everything but the agent stand still, for a snapshot.

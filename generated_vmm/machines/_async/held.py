@@ -59,7 +59,7 @@ class AsyncControl:
         """What the next `reconcile` reports."""
         self._busy: dict[str, object] = {}
         """What has a machine for itself, by the machine's id."""
-        self._is_closed = True
+        self._is_closed, self._is_reconciled = True, False
         self._lock: Descriptor | None = None
         start_over_in_children(self)
 
@@ -325,9 +325,12 @@ class AsyncHeld:
 
     async def _let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""
-        if self.monitor is not None and self._control.detached:
+        if (monitor := self.monitor) is not None and self._control.detached:
             with suppress(MonitorError):  # it has ended in this moment
-                await self.monitor.detach()
+                await monitor.detach()
+            if monitor.returncode is not None:
+                with suppress(OSError):
+                    await self._look()
             self._control._monitors.pop(self.id, None)
         await self._end()
 

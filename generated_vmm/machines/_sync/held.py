@@ -60,7 +60,7 @@ class Control:
         """What the next `reconcile` reports."""
         self._busy: dict[str, object] = {}
         """What has a machine for itself, by the machine's id."""
-        self._is_closed = True
+        self._is_closed, self._is_reconciled = True, False
         self._lock: Descriptor | None = None
         start_over_in_children(self)
 
@@ -324,9 +324,12 @@ class Held:
 
     def _let_go(self) -> None:
         """Gives up its monitor, which continues to run if it is detached, or else ends."""
-        if self.monitor is not None and self._control.detached:
+        if (monitor := self.monitor) is not None and self._control.detached:
             with suppress(MonitorError):  # it has ended in this moment
-                self.monitor.detach()
+                monitor.detach()
+            if monitor.returncode is not None:
+                with suppress(OSError):
+                    self._look()
             self._control._monitors.pop(self.id, None)
         self._end()
 

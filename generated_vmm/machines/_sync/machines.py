@@ -26,7 +26,7 @@ from generated_vmm.machines._sync.operation import (
 )
 from generated_vmm.machines.records import Definition, HostPath, MachineError
 from generated_vmm.machines.store import grow_file, make_folder
-from generated_vmm.misuse import Here, Records, Told, compared_after_a_call
+from generated_vmm.misuse import Here, Records, Told, compared_after_a_call, warn_caller
 
 
 class Machine(Held, Told, Here):
@@ -78,8 +78,13 @@ class Machine(Held, Told, Here):
         """Starts the monitor and boots the guest; does nothing if it runs.
 
         Raises `MachineError` if it is paused: `resume` lets it run. Emits a RuntimeWarning for a
-        disk that is not raw, such as a qcow2 image, and for disks of which none is the root.
+        disk that is not raw, such as a qcow2 image, for disks of which none is the root, and for
+        `autostart` or `restart` before the first `reconcile`.
         """
+        definition = self.record.definition
+        is_restarted = definition.autostart or definition.restart != "never"
+        if is_restarted and not self._control._is_reconciled:
+            warn_caller("autostart and restart need reconcile(): at first, then every second")
         with carry_out(self, self._begun("start", by)):
             making.start(self)
 
@@ -110,14 +115,19 @@ class Machine(Held, Told, Here):
         with carry_out(self, self._begun("delete", by)):
             pass  # a machine that is being deleted is removed at the end
 
-    def edit(self, definition: Definition, *, by: str = "") -> None:
-        """Replaces the definition, for the next start of the machine.
+    def edit(self, definition: Definition, *, for_next_start: bool = False, by: str = "") -> None:
+        """Replaces the definition.
 
         New disks that it writes to are copied. The next start removes disks of its own that it has
-        no more.
+        no more. Raises `MachineError` for another configuration of a machine that runs, unless it
+        is `for_next_start`.
         """
         with carry_out(self, self._begun("edit", by)):
             before = self.record.definition
+            is_other = definition.configuration != before.configuration
+            if self.is_up and is_other and not for_next_start:
+                what = "runs on as it is: stop it, or pass for_next_start=True"
+                raise MachineError(f"{self.name} {what}")
             if (definition.jail is None) != (before.jail is None):
                 raise MachineError("a machine cannot move into or out of a jail: make another one")
             made = making.with_copies(self, definition, before.own_disks.values())
@@ -281,6 +291,7 @@ class Machines(Control, Context, Told):
         program starts, and then about every second. Raises `MachineError` without control.
         """
         self._require_control()
+        self._is_reconciled = True
         with suppress(OSError):  # the next call tries again
             in_thread(self._store.tidy_snapshots)
         for machine in sorted(self._store.machines.ids(), key=self._place):

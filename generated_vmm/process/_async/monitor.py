@@ -65,6 +65,9 @@ class AsyncMonitor(Context, Told):
         self.serial = AsyncSerial(place.settings.get("serial_bytes", 262_144))
         self.log = AsyncRingBuffer(str, LOG_LINES, LOG_BYTES)
         self.metrics = AsyncRingBuffer(MetricsReader().read, METRICS_LINES, METRICS_BYTES)
+        for outlet, option in (self.log, "log_path"), (self.metrics, "metrics_path"):
+            if path := place.settings.get(option):
+                outlet.instead = f"{option}={str(path)!r}"
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod

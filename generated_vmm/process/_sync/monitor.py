@@ -66,6 +66,9 @@ class Monitor(Context, Told):
         self.serial = Serial(place.settings.get("serial_bytes", 262_144))
         self.log = RingBuffer(str, LOG_LINES, LOG_BYTES)
         self.metrics = RingBuffer(MetricsReader().read, METRICS_LINES, METRICS_BYTES)
+        for outlet, option in (self.log, "log_path"), (self.metrics, "metrics_path"):
+            if path := place.settings.get(option):
+                outlet.instead = f"{option}={str(path)!r}"
         self._owner = Owner(place, Outlets(self.serial, self.log, self.metrics))
 
     @classmethod

@@ -261,13 +261,15 @@ def test_devices_that_were_changed_are_stored_for_the_next_start(
     web.start()
     changed = with_devices(web.definition, drives=[image(folder, "other")])
     web.client.drive("a").update(path_on_host=str(folder / "other"))
-    web.edit(changed)
+    with pytest.raises(MachineError, match="web runs on as it is"):
+        web.edit(changed)
+    web.edit(changed, for_next_start=True)
     web.stop(grace=0)
     web.start()
     (shown,) = web.client.vm_config.get().drives or []
     assert (web.definition, shown.path_on_host) == (changed, str(folder / "other"))
     with pytest.raises(MachineError, match="cannot move into or out of a jail"):
-        web.edit(changed.replace(jail=Jail()))
+        web.edit(changed.replace(jail=Jail()), for_next_start=True)
 
 
 async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
@@ -380,10 +382,10 @@ def test_a_machine_whose_next_start_has_other_disks_is_not_copied_until_then(
     read_only = root.model_copy(update={"is_read_only": True})
     later: list[list[Drive]] = [[root, image(folder, "disk")], [read_only]]
     for drives in later:
-        web.edit(with_devices(now, drives=drives))
+        web.edit(with_devices(now, drives=drives), for_next_start=True)
         with pytest.raises(MachineError, match="start it again"):
             web.snapshot()
-    web.edit(now)
+    web.edit(now, for_next_start=True)
     web.snapshot()
     assert own_disk(folder, web).exists()
 
@@ -393,7 +395,7 @@ def test_a_disk_that_the_next_start_does_not_have_is_removed_then(
 ) -> None:
     web.start()
     disk = own_disk(folder, web)
-    web.edit(with_devices(web.definition, drives=[]))
+    web.edit(with_devices(web.definition, drives=[]), for_next_start=True)
     assert disk.exists()
     web.stop(grace=0)
     web.start()

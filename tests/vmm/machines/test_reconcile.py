@@ -40,6 +40,29 @@ def test_the_end_of_a_monitor_is_told_once_with_its_status(
     assert web.record.end == report.end
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_an_end_in_the_block_is_told_with_its_status_by_the_next_one(
+    folder: Path, is_seen: bool
+) -> None:
+    with machines_in(folder) as machines:
+        web = machines.create("web", definition(folder))
+        web.start()
+        killed(web)
+        if is_seen:
+            assert web.state() == "Ended"
+    with machines_in(folder) as machines:
+        (report,) = machines.reconcile()
+        assert report.end is not None
+        assert (report.what, report.end.returncode) == ("ended", -signal.SIGKILL)
+
+
+def test_a_restart_policy_needs_reconcile(folder: Path) -> None:
+    with machines_in(folder) as machines:
+        web = machines.create("web", definition(folder).replace(restart="always"))
+        with pytest.warns(RuntimeWarning, match=r"autostart and restart need reconcile\(\)"):
+            web.start()
+
+
 def running(policy: RestartPolicy) -> records.MachineRecord:
     """What is stored of a machine that has begun to run now."""
     given: Any = {"id": "a" * 12, "name": "web", "definition": Definition(restart=policy)}
