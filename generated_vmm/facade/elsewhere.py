@@ -25,7 +25,7 @@ MONITOR: Final = {
     "boot pause resume action drive network_interface snapshot": "monitor.client.{}",
     "shutdown terminate close": "monitor.stop()",
     "console stdout output": "monitor.serial",
-    "copy_in link_in inside root": "JailedMonitor has it, and this monitor sees the host's files",
+    "copy_in link_in root": "JailedMonitor has it, and this monitor sees the host's files",
 }
 GUEST: Final = {
     "exec execute popen Popen call check_call shell": "guest.run([...]), or guest.start([...])",
@@ -41,7 +41,7 @@ PATH: Final = {
     "write_text": "write_bytes(text.encode())",
     "open": "read_bytes(), read_into(file), write_bytes(data) or write_from(file)",
     "name parent suffix stem parts": "pathlib.PurePosixPath(str(path)).{}",
-    "exists is_file is_dir is_symlink lstat": "stat().kind, or FileNotFoundError",
+    "is_file is_dir is_symlink lstat": "stat().kind, or FileNotFoundError",
     "mkdir unlink rename chmod touch iterdir": 'guest.run(["mkdir", path]), as in a shell',
 }
 PROGRAM: Final = {

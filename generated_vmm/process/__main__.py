@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,8 @@ def look(path: str, *, clean: bool = False) -> Shown | None:
     Raises `Refused` for a folder that other users could change, or whose monitor cannot be asked.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_private(path) as folder:
+        if read_record(folder.number, path) is None:
+            return None  # another program may have locked it
         if (seen := ask(folder.number, path, seconds=ANSWER_SECONDS)) is not None:
             status, pid, id = seen
             return status, pid, id
@@ -52,10 +55,13 @@ def look_at_taps(*, clean: bool = False) -> Iterator[str]:
             yield name
 
 
-def usual_folders() -> list[str]:
+def usual_folders() -> Iterator[str]:
     """The folders of this user where monitors are if nobody says otherwise."""
-    found = [path for pattern in USUAL_FOLDERS for path in glob(pattern)]
-    return [path for path in found if os.path.isdir(path) and os.stat(path).st_uid == os.geteuid()]
+    for path in (each for pattern in USUAL_FOLDERS for each in glob(pattern)):
+        with contextlib.suppress(FileNotFoundError):  # its monitor has just ended
+            found = os.lstat(path)  # another user may have put a link there
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                yield path
 
 
 def main(given: Sequence[str] | None = None) -> int:

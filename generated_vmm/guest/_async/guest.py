@@ -140,9 +140,7 @@ class AsyncGuest(Context, Told):
             raise
 
     async def _start(self, name: str, spec: models.ProgramSpec, wait: float) -> AsyncProgram:
-        if self._instance is None:
-            self._instance = (await self.info()).instance
-        spec.agent = self._instance
+        self._instance = spec.agent = self._instance or (await self.info()).instance
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = await self._link.send(operation, wait, name=spec.args[0])

@@ -137,9 +137,7 @@ class Guest(Context, Told):
             raise
 
     def _start(self, name: str, spec: models.ProgramSpec, wait: float) -> Program:
-        if self._instance is None:
-            self._instance = (self.info()).instance
-        spec.agent = self._instance
+        self._instance = spec.agent = self._instance or (self.info()).instance
         operation = operations.start_program(name, spec, wait_ms=round(wait * 1000))
         try:
             answer = self._link.send(operation, wait, name=spec.args[0])

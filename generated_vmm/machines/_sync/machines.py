@@ -128,8 +128,11 @@ class Machine(Held, Told, Here):
             if self.is_up and is_other and not for_next_start:
                 what = "runs on as it is: stop it, or pass for_next_start=True"
                 raise MachineError(f"{self.name} {what}")
-            if (definition.jail is None) != (before.jail is None):
-                raise MachineError("a machine cannot move into or out of a jail: make another one")
+            jail = definition.jail
+            is_same = jail is None or jail.uid in (None, self.record.uid)
+            if (jail is None) != (before.jail is None) or not is_same:
+                what = "a machine cannot move into or out of a jail, or to another user"
+                raise MachineError(f"{what}: make another one")
             made = making.with_copies(self, definition, before.own_disks.values())
             self._commit("changes the definition", definition=made)
 

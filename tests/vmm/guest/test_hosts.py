@@ -232,6 +232,16 @@ def test_a_restarted_agent_starts_nothing_again(running: Agent, guest: Guest) ->
     guest.start(["sleep", "60"], id="job").kill()
 
 
+def test_a_start_is_for_one_agent_whatever_another_thread_is_told(
+    sync_guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = iter(["an agent before"])  # and none once another start was told that it is gone
+    instance = property(lambda _: next(known, None), lambda *_: None)
+    monkeypatch.setattr(Guest, "_instance", instance, raising=False)
+    with pytest.raises(ProgramLost, match="the agent was restarted"):
+        sync_guest.start(["true"])
+
+
 def test_a_host_goes_on_with_a_restarted_agent(running: Agent, guest: Guest) -> None:
     guest.run(["true"])
     running.stop()

@@ -272,6 +272,14 @@ def test_devices_that_were_changed_are_stored_for_the_next_start(
         web.edit(changed.replace(jail=Jail()), for_next_start=True)
 
 
+def test_a_machine_keeps_the_user_of_its_jail(folder: Path, machines: Machines) -> None:
+    web = machines.create("web", definition(folder).replace(jail=Jail(uid=1234)))
+    web.edit(web.definition.replace(jail=Jail(new_pid_ns=True)))
+    assert web.record.uid == 1234
+    with pytest.raises(MachineError, match="or to another user"):
+        web.edit(web.definition.replace(jail=Jail(uid=1235)))
+
+
 async def test_a_clone_whose_every_await_is_cancelled_leaves_its_origin_running(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

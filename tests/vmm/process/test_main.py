@@ -13,6 +13,7 @@ import pytest
 from generated_vmm.process import Monitor, MonitorStartError
 from generated_vmm.process import __main__ as program
 from generated_vmm.process.__main__ import main
+from generated_vmm.process.keeper import kernel
 from generated_vmm.process.keeper.record import UNRECORDED
 from generated_vmm.process.nursery import NURSERY
 from tests.vmm.process.conftest import (
@@ -200,6 +201,26 @@ def test_a_folder_whose_keeper_was_killed_before_it_had_a_record_is_removed(
     titles = ["STATUS", "PID", "ID", "FOLDER"]
     assert lines(capsys) == [["leftover", *columns], titles, ["removed", *columns]]
     assert not path.exists()
+
+
+@needs_root
+def test_what_another_user_has_put_among_the_usual_folders_is_no_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "elsewhere").mkdir(0o700)
+    (folder / "usual-1").symlink_to(folder / "elsewhere")
+    os.lchown(folder / "usual-1", 12345, 12345)
+    assert main(["clean"]) == 0
+    assert (lines(capsys), (folder / "elsewhere").exists()) == ([], True)
+
+
+def test_a_folder_that_another_program_has_locked_is_no_monitors(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with kernel.Descriptor(os.open, folder, os.O_RDONLY) as other:
+        assert kernel.lock(other.number)
+        assert main(["list", str(folder)]) == 0
+    assert "no monitor keeps its files" in capsys.readouterr().err
 
 
 def test_a_folder_that_others_can_change_is_not_touched(
