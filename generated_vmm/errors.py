@@ -53,8 +53,8 @@ class VmmConnectionError(VmmError, ConnectionError):
     """No process listens on the socket, or the connection ended before the response.
 
     The message ends in "nothing was sent" if the monitor cannot have received the call. If
-    `permanent`, later calls will fail too: the client is closed, no socket can have the path, or
-    the machine was started without a vsock device.
+    `permanent`, later calls will fail too: the client is closed, or the machine was started without
+    a vsock device.
     """
 
     permanent = False

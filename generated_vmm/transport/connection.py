@@ -36,6 +36,8 @@ def popped(items: list[Item]) -> Item | None:
 
 def connect_to(path: str, connection: socket.socket) -> None:
     """Connects to the unix socket at a path. Raises OSError, and ValueError for no path at all."""
+    if "\0" in path[1:]:  # the kernel would take what is before it; an abstract name begins so
+        raise ValueError(f"the path has a NUL character: {path!r}")
     try:
         connection.connect(path)
     except FileNotFoundError as error:

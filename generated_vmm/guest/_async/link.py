@@ -22,7 +22,7 @@ from generated_vmm.transport import CallFailed
 from generated_vmm.transport._async.unix import opened, receive, send
 from generated_vmm.transport._async.vsock import async_connect_vsock
 from generated_vmm.transport.calls import deadline_after, require_seconds
-from generated_vmm.transport.connection import connect_to
+from generated_vmm.transport.connection import connect_to, hang_up
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
@@ -92,7 +92,8 @@ class AsyncLink:
         head = request_bytes(operation)
         if size is not None:
             head = head[:-2] + b"Content-Length: %d\r\n\r\n" % size
-        with closing(await self._open(deadline or self._soon())) as connection:
+        connection = await self._open(deadline or self._soon())
+        try:
             for part in chain([head], parts):
                 if not _is_quiet(connection):  # the agent refuses it, and responds early
                     break
@@ -106,6 +107,8 @@ class AsyncLink:
                 if sink and answer.status_code == 200 and (part := answer.take()):
                     sink(part)
             return value_of(self.what, operation, answer, name)
+        finally:
+            hang_up(connection)
 
     async def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""

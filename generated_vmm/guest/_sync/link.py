@@ -23,7 +23,7 @@ from generated_vmm.transport import CallFailed
 from generated_vmm.transport._sync.unix import opened, receive, send
 from generated_vmm.transport._sync.vsock import connect_vsock
 from generated_vmm.transport.calls import deadline_after, require_seconds
-from generated_vmm.transport.connection import connect_to
+from generated_vmm.transport.connection import connect_to, hang_up
 from generated_vmm.transport.http import AnswerParser, request_bytes
 
 LARGEST_ANSWER = 1_048_576  # bytes; output comes in parts of a quarter of that
@@ -93,7 +93,8 @@ class Link:
         head = request_bytes(operation)
         if size is not None:
             head = head[:-2] + b"Content-Length: %d\r\n\r\n" % size
-        with closing(self._open(deadline or self._soon())) as connection:
+        connection = self._open(deadline or self._soon())
+        try:
             for part in chain([head], parts):
                 if not _is_quiet(connection):  # the agent refuses it, and responds early
                     break
@@ -107,6 +108,8 @@ class Link:
                 if sink and answer.status_code == 200 and (part := answer.take()):
                     sink(part)
             return value_of(self.what, operation, answer, name)
+        finally:
+            hang_up(connection)
 
     def join(self, operation: Operation[None], name: str) -> Stream:
         """The connection itself, after a response that is a head alone."""

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -181,6 +183,29 @@ def test_a_port_is_joined_in_time_or_not_at_all(serve: Serve, connect: Start) ->
     with pytest.raises(GuestAgentTimeout):
         guest.connect(80)
     assert time.monotonic() - begun < 10
+
+
+def test_an_agent_is_hung_up_on_though_a_forked_process_has_the_connection_too(
+    serve: Serve, connect: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[socket.socket] = []
+    hung_up = threading.Event()
+
+    def play(wire: Wire) -> None:
+        if wire.request() and not wire.request():
+            hung_up.set()
+
+    def noted(connection: socket.socket) -> bool:
+        copies.append(connection.dup())
+        return True
+
+    for half in ("_sync", "_async"):
+        monkeypatch.setattr(f"generated_vmm.guest.{half}.link._is_quiet", noted)
+    with pytest.raises(GuestAgentTimeout):
+        connect(serve(play).path, port=None, timeout=0.3).info()
+    assert hung_up.wait(5)
+    for copy in copies:
+        copy.close()
 
 
 def test_a_wait_for_an_agent_ends_in_its_own_time(serve: Serve, connect: Start) -> None:

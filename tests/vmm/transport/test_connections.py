@@ -138,3 +138,13 @@ def test_a_thing_that_cannot_be_reset_after_a_fork_keeps_no_other_from_it(
     with pytest.raises(OSError, match="first"):
         connection._start_over()
     assert things[1].was_reset
+
+
+@pytest.mark.parametrize("kind", [UnixChannel, AsyncUnixChannel])
+def test_a_path_with_a_nul_leads_to_no_other_socket(
+    serve: Serve, socket_path: Path, kind: type[Any]
+) -> None:
+    """The kernel would connect to what is before the NUL."""
+    serve(Wire.answer_all)
+    with pytest.raises(ValueError, match="the path has a NUL character"):
+        result_of(lambda: kind(f"{socket_path}\0/other").exchange(VERSION, 5))
