@@ -686,8 +686,13 @@ class Request:
 
     def put_folders(self, path: str, parts: Iterable[bytes]) -> None:
         """Makes a folder of a tar stream, as a whole or not at all."""
-        with replacing(unquote_to_bytes(path)) as new:
+        folder = unquote_to_bytes(path)
+        with replacing(folder) as new:
             os.mkdir(new, 0o755)
+            with contextlib.suppress(FileNotFoundError):  # an empty one keeps owner and mode
+                before = os.stat(folder)
+                os.chown(new, before.st_uid, before.st_gid)
+                os.chmod(new, stat.S_IMODE(before.st_mode))
             with tar(new, "-xpof", "-") as child:
                 child.stdin.writelines(parts)
 

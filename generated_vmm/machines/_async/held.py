@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from generated_vmm import AsyncVmmClient
 from generated_vmm.concurrency._async import finished, in_thread, sleep
+from generated_vmm.errors import VmmError
 from generated_vmm.guest import AsyncGuest
 from generated_vmm.machines import records
 from generated_vmm.machines.records import End, HostPath, MachineError, files_of
@@ -119,12 +120,12 @@ class AsyncControl:
         await finished(self._close)
 
     async def _close(self) -> None:
-        failures = list[MonitorError]()
+        failures = list[VmmError]()
         for machine in list(self._monitors):
             if machine not in self._busy:
                 try:
                     await AsyncHeld(self, machine)._let_go()
-                except MonitorError as failure:
+                except VmmError as failure:
                     failures.append(failure)
         if not self._busy:
             self._lock = None

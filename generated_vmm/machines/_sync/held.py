@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from generated_vmm import VmmClient
 from generated_vmm.concurrency._sync import finished, in_thread, sleep
+from generated_vmm.errors import VmmError
 from generated_vmm.guest import Guest
 from generated_vmm.machines import records
 from generated_vmm.machines.records import End, HostPath, MachineError, files_of
@@ -120,12 +121,12 @@ class Control:
         finished(self._close)
 
     def _close(self) -> None:
-        failures = list[MonitorError]()
+        failures = list[VmmError]()
         for machine in list(self._monitors):
             if machine not in self._busy:
                 try:
                     Held(self, machine)._let_go()
-                except MonitorError as failure:
+                except VmmError as failure:
                     failures.append(failure)
         if not self._busy:
             self._lock = None

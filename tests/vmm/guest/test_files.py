@@ -212,6 +212,17 @@ def test_a_folder_travels_as_tar(guest: Guest, folder: Path) -> None:
     assert (folder / "copy" / "run.sh").read_text() == "changed"
 
 
+def test_an_empty_folder_that_becomes_a_tar_stays_private(guest: Guest, folder: Path) -> None:
+    (folder / "private").mkdir(mode=0o700)
+    with io.BytesIO() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.addfile(tarfile.TarInfo("file"))
+        archive.seek(0)
+        guest.path(folder / "private").write_tar_from(archive)
+    assert (folder / "private" / "file").exists()
+    assert (folder / "private").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_folder_that_is_none_is_an_error(guest: Guest, folder: Path) -> None:
     with pytest.raises(FileNotFoundError):
         guest.path(folder / "none").read_tar_into(io.BytesIO())

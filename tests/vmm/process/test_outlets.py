@@ -10,6 +10,7 @@ import pytest
 
 from generated_vmm import VmmTimeoutError
 from generated_vmm.process import Metrics, Monitor
+from generated_vmm.process.outlets import LastItems
 from tests.vmm.process.conftest import PATIENCE, Do, Make, state_of
 
 # mypy: disable-error-code="func-returns-value"
@@ -102,6 +103,7 @@ def test_outlets_of_ones_own_never_block_the_monitor(
     for _ in range(1000):
         do(monitor.client.get_instance_info())
     assert do(monitor.client.get_instance_info()).state == "Running"
-    for outlet, path in zip((monitor.log, monitor.metrics), paths, strict=True):
+    outlets: list[LastItems[Any]] = [monitor.log, monitor.metrics]
+    for outlet, path in zip(outlets, paths, strict=True):
         with pytest.warns(RuntimeWarning, match=str(path)):
             assert (list(outlet), outlet.last) == ([], None)
