@@ -164,10 +164,6 @@ class Store:
             raise MachineError(f"{other} controls the machines of {self.folder}") from None
         return lock
 
-    def whole(self) -> list[MachineRecord]:
-        """Every machine that is not being made or deleted, and whose record can be read."""
-        return [record for record in self.machines.all() if record.is_whole]
-
     def begin_machine(self, operation: records.Operation, definition: records.Definition) -> None:
         """Creates the folder of a machine that is being made, and chooses the user of its jail.
 
