@@ -95,6 +95,8 @@ def checked(options: Mapping[str, Any], kind: type, host_paths: Iterable[str]) -
             tell_unit(name, value)
         if value == "":
             raise ValueError(f"{name} is empty")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError(f"{name} has a NUL character")
     return given | {each: os.path.abspath(given[each]) for each in host_paths if each in given}
 
 

@@ -64,6 +64,8 @@ def test_a_file_is_given_as_the_monitor_sees_it(name: str) -> None:
         ({"grace": float("nan")}, "grace"),
         ({"log_path": ""}, "log_path is empty"),
         ({"directory": ""}, "directory is empty"),
+        ({"directory": "/tmp/a\0b"}, "directory has a NUL character"),
+        ({"module": "a\0b"}, "module has a NUL character"),
         ({"grace": -1}, "grace"),
         ({"timeout": float("inf")}, "timeout is inf; it must be less than"),
         ({"level": "debug"}, "level is 'debug'; it must be 'Error', 'Warning'"),
