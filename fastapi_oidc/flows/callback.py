@@ -79,7 +79,9 @@ async def complete_login(
         state = response_state(parameters)
         used_up = party.transactions.ended(state, cookies)
         transaction = party.transactions.find(state, cookies, now=party.clock.now())
-        if transaction is None or not _began_here(party, transaction):
+        here = party.settings.issuer, party.settings.client_id
+        # No other provider gets the code of a login.
+        if transaction is None or (transaction.issuer, transaction.client_id) != here:
             return await _without_transaction(party, state, cookies, used_up)
         silent = transaction.silent
         login = Login(party, await _code(party, parameters, transaction), cookies, transaction)
@@ -108,13 +110,6 @@ async def _exchanged_once(login: Login, exchanges: SingleFlight[str, LoginOutcom
     if isinstance(outcome, LoginRefused):
         return outcome
     return await _judged(party, replace(outcome, replayed=outcome.replayed or first is not this))
-
-
-def _began_here(party: RelyingParty, transaction: LoginTransaction) -> bool:
-    """Whether the login began at this registration: no other provider gets its code."""
-    settings = party.settings
-    began = transaction.issuer, transaction.client_id
-    return began == (settings.issuer, settings.client_id)
 
 
 async def _judged(party: RelyingParty, outcome: SignedIn[Any]) -> SignedIn[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -12,8 +11,6 @@ from pydantic_core import ErrorDetails
 from fastapi_oidc.errors import Code, ConfigurationError, misconfigured
 from fastapi_oidc.peer_names import hint_for
 from fastapi_oidc.settings.rules import BrokenRule
-
-_MISSING: Final = "is missing"
 
 
 def configuration_error(
@@ -34,7 +31,7 @@ def configuration_error(
         faults.append(f"{name}{place}: {broken.explanation}")
         codes.add(broken.code)
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
-    if any(fault.endswith(_MISSING) for fault in faults):
+    if any(fault.endswith("is missing") for fault in faults):
         explanation += f"\n  variables are read from the environment and {Path('.env').absolute()}"
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
     return ConfigurationError(code, explanation, faults=tuple(faults))
@@ -46,7 +43,7 @@ def _rule_of(detail: ErrorDetails, option: str, options: Collection[str]) -> Con
     if isinstance(raised, BrokenRule):
         return raised.error
     if detail["type"] == "missing":
-        return misconfigured(_MISSING)
+        return misconfigured("is missing")
     if detail["type"] == "extra_forbidden":
         hint = hint_for(option, options)
         return misconfigured("is not a setting" + (f", {hint}" if hint else ""))
