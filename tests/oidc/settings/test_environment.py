@@ -74,7 +74,7 @@ def test_every_fault_is_named_as_it_was_written(monkeypatch: pytest.MonkeyPatch)
     ("variable", "value", "said"),
     [
         ("USE_PKCE", "x", "is not read: PKCE with S256 is always used"),
-        ("COOKIE_SECERT", SECRET, "is not read: is cookie_secret meant?"),
+        ("COOKIE_SECERT", "x", "is not read: is cookie_secret meant?"),
         ("AUTHORITY", "x", "is not read: is issuer meant?"),
         ("NEXTAUTH_SECRET", "x", "is not read: is cookie_secret meant?"),
         ("TOKEN_ENDPOINT_AUTH_METHOD", "x", "is not read: is client_auth_method meant?"),
