@@ -208,17 +208,19 @@ class Store:
                 path.unlink()
 
     def users_of(self, path: Path) -> list[MachineRecord]:
-        """The machines that use a file, under whatever path; none if there is no such file."""
+        """The machines that use a file, under whatever path; none if there is no such file.
+
+        Raises `MachineError` if the record of a machine cannot be read.
+        """
 
         def uses(record: MachineRecord) -> bool:
-            files, folder = (
-                records.files_of(record.definition.configuration),
-                self.machines.path(record.id),
-            )
+            files = records.files_of(record.definition.configuration)
+            folder = self.machines.path(record.id)
             return any(identity(folder / file.path) == wanted for file in files)
 
         wanted = identity(path)
-        return [record for record in self.machines.all() if wanted and uses(record)]
+        found = map(self.machines.find, self.machines.ids() if wanted else ())
+        return [record for record in found if record is not None and uses(record)]
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -278,4 +278,4 @@ class Outlets:
     def last_words(self) -> list[str]:
         """The last lines of the log, or of the monitor's output before it had a log."""
         printed = self.console.read().data.decode("utf-8", "replace").splitlines()
-        return (list(self.log) or printed)[-LAST_WORDS:]
+        return (self.log.piece(0)[0] or printed)[-LAST_WORDS:]

@@ -33,7 +33,6 @@ from fastapi_oidc.session.redis import DEFAULT_CONNECTIONS
 from fastapi_oidc.session.revocations import MOST_LISTED
 from fastapi_oidc.web.access_tokens import MAX_CALL_BYTES
 from generated_vmm.transport.calls import DEFAULT_MAX_BODY_BYTES
-from generated_vmm.transport.connection import LONGEST_PATH
 from tests.packaging.built import REPOSITORY
 from tests.packaging.conftest import made_once
 from tests.packaging.site import Page
@@ -194,7 +193,6 @@ PROMISES: Final = [
     ("scaling", f"opens at most {DEFAULT_CONNECTIONS} connections in each process"),
     ("sessions", f"at most {MAXIMUM_COOKIE_BYTES} bytes"),
     ("vmm/errors", f"`max_body_bytes`, {DEFAULT_MAX_BODY_BYTES} by default"),
-    ("vmm/errors", f"a unix socket's may be ({LONGEST_PATH} bytes)"),
 ]
 
 

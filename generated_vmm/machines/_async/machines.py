@@ -269,7 +269,10 @@ class AsyncMachines(AsyncControl, Context, Told):
         return Records(AsyncSnapshot(self, record) for record in found)
 
     def users_of(self, path: HostPath) -> list[AsyncMachine]:
-        """The machines that use a file, under whatever path."""
+        """The machines that use a file, under whatever path.
+
+        Raises `MachineError` if the record of a machine cannot be read.
+        """
         return self._those(self._store.users_of(Path(path)))
 
     async def create(self, name: str, definition: Definition, *, by: str = "") -> AsyncMachine:

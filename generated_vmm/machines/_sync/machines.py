@@ -268,7 +268,10 @@ class Machines(Control, Context, Told):
         return Records(Snapshot(self, record) for record in found)
 
     def users_of(self, path: HostPath) -> list[Machine]:
-        """The machines that use a file, under whatever path."""
+        """The machines that use a file, under whatever path.
+
+        Raises `MachineError` if the record of a machine cannot be read.
+        """
         return self._those(self._store.users_of(Path(path)))
 
     def create(self, name: str, definition: Definition, *, by: str = "") -> Machine:
