@@ -94,8 +94,9 @@ class ScriptedServer:
             while True:
                 connection, _ = self._listener.accept()
                 self.connections.append(connection)
-                self._threads.append(threading.Thread(target=self._serve, args=(connection,)))
-                self._threads[-1].start()
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                thread.start()
+                self._threads.append(thread)
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
