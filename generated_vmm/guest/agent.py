@@ -689,12 +689,12 @@ class Request:
         folder = unquote_to_bytes(path)
         with replacing(folder) as new:
             os.mkdir(new, 0o755)
+            with tar(new, "-xpof", "-") as child:
+                child.stdin.writelines(parts)
             with contextlib.suppress(FileNotFoundError):  # an empty one keeps owner and mode
                 before = os.stat(folder)
                 os.chown(new, before.st_uid, before.st_gid)
                 os.chmod(new, stat.S_IMODE(before.st_mode))
-            with tar(new, "-xpof", "-") as child:
-                child.stdin.writelines(parts)
 
     def get_ports(self, number: str) -> socket.socket:
         """A connection to a port of the guest's own address."""
@@ -749,7 +749,7 @@ class Request:
     @classmethod
     def expire(cls) -> None:
         """Lets everything run again after some time."""
-        with cls.lock:
+        with cls.lock, contextlib.suppress(OSError):  # the next turn tries again
             if 0 < cls.held_until <= time.monotonic():
                 cls.stand_still(False)
 

@@ -38,7 +38,7 @@ class AsyncChannel(Protocol):
     """A channel to one monitor."""
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
+        """The response to the operation within `seconds`; raises `CallFailed`."""
 
     async def close(self) -> None:
         """Closes the channel; later calls fail."""
@@ -65,7 +65,7 @@ class AsyncUnixChannel:
         start_over_in_children(self)
 
     async def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The response to the operation within `timeout` seconds, waiting for other calls included.
+        """The response to the operation within `seconds`, waiting for other calls included.
 
         Raises `CallFailed`, and ValueError for an operation whose path cannot be requested.
         """

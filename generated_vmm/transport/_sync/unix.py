@@ -34,7 +34,7 @@ class Channel(Protocol):
     """A channel to one monitor."""
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The response to the operation within `timeout` seconds; raises `CallFailed`."""
+        """The response to the operation within `seconds`; raises `CallFailed`."""
 
     def close(self) -> None:
         """Closes the channel; later calls fail."""
@@ -61,7 +61,7 @@ class UnixChannel:
         start_over_in_children(self)
 
     def exchange(self, operation: Operation[object], seconds: float | None) -> HttpAnswer:
-        """The response to the operation within `timeout` seconds, waiting for other calls included.
+        """The response to the operation within `seconds`, waiting for other calls included.
 
         Raises `CallFailed`, and ValueError for an operation whose path cannot be requested.
         """

@@ -216,6 +216,9 @@ def test_an_empty_folder_that_becomes_a_tar_stays_private(guest: Guest, folder: 
     (folder / "private").mkdir(mode=0o700)
     with io.BytesIO() as archive:
         with tarfile.open(fileobj=archive, mode="w") as tar:
+            itself = tarfile.TarInfo(".")
+            itself.type, itself.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(itself)
             tar.addfile(tarfile.TarInfo("file"))
         archive.seek(0)
         guest.path(folder / "private").write_tar_from(archive)

@@ -1,5 +1,6 @@
 """A guest that is held for a snapshot, and a copy of it that gets an identity of its own."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,10 @@ def test_a_hold_ends_by_itself_and_the_next_one_is_not_shortened(
     programs.put_identity({"release": True})
     monkeypatch.setattr(agent, "HELD_SECONDS", 0.0)
     programs.put_hold()
+    with monkeypatch.context() as used_up:
+        used_up.setattr(agent, "groups_beside", Mock(side_effect=OSError(errno.EMFILE, "none")))
+        programs.expire()
+    assert programs.held_until, "it is tried again"
     programs.expire()
     with pytest.raises(agent.Refused, match="not held any more"):
         programs.put_identity({"release": True})

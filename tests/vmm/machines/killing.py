@@ -173,7 +173,9 @@ class Play:
         known = {one.id for one in machines.all()} | {one.id for one in machines.snapshots()}
         parts = [*(root / "machines").iterdir(), *(root / "snapshots").iterdir()]
         jails = [path for path in (root / "jails").glob("*/*") if path.name not in known]
-        jails += [*(root / "jails").rglob("memory-*")]
+        inside = os.walk(root / "jails")  # from which the nursery may still remove something
+        found = (Path(top, name) for top, _, names in inside for name in names)
+        jails += [path for path in found if path.name.startswith("memory-")]
         files = [path for one in machines.all() for path in self._path(one).iterdir()]
         memory = [path for path in files if path.name.startswith(("state", "memory"))]
         strays = [path for path in parts if path.name not in known]
