@@ -27,11 +27,6 @@ class SingleFlight(Generic[Key, Result]):
         self._tasks: PerLoop[dict[Key, asyncio.Task[Result]]] = PerLoop(dict)
         self._by: WeakKeyDictionary[asyncio.Task[Result], Any] = WeakKeyDictionary()
 
-    def is_running(self, key: Key) -> bool:
-        """Whether an operation of `key` is running in this event loop, so `run` would join it."""
-        task = self._tasks.here().get(key)
-        return task is not None and not task.done()
-
     async def run(
         self, key: Key, operation: Callable[[], Coroutine[object, object, Result]]
     ) -> Result:

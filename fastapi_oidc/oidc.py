@@ -23,6 +23,7 @@ from fastapi_oidc.protocol.downstream import DownstreamAPI
 from fastapi_oidc.provider.network import HTTPOptions
 from fastapi_oidc.registrations import Given, Registrations
 from fastapi_oidc.resource_server.server import Caller
+from fastapi_oidc.session.cookies import CookieNames
 from fastapi_oidc.session.model import OIDCSession, StandardIdentity
 from fastapi_oidc.settings import OIDCSettings
 from fastapi_oidc.web import guards
@@ -138,7 +139,8 @@ class OIDC(
 
     def _make_guards(self) -> None:
         fixed, engine = self.registrations.fixed, self.engine
-        cookie = fixed.cookie.decode() if fixed else f"__Host-{engine.name}_session"
+        names = CookieNames(engine.name, secure=True)
+        cookie = fixed.cookie.decode() if fixed else names.session
         self.require_auth = guards.RequireAuth(engine, cookie, self.registrations.only)
         self.require_csrf = guards.with_csrf_token(self.require_auth)
         self.locals = guards.FromLocals("locals", engine, OIDCLocals)

@@ -74,10 +74,8 @@ async def revoke(
     if session_id:
         party.sessions.endings.require()
         lifetime = max(each.settings.session_lifetime for each in party.together)
-        ends, key = (
-            party.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME),
-            rows.row_key(session_id),
-        )
+        ends = party.clock.now() + max(lifetime, revocations.MINIMUM_LIFETIME)
+        key = rows.row_key(session_id)
         await party.sessions.cells.move(key, lambda row, _: rows.end(row, reason, expires_at=ends))
         return
     if sub is not None and _AT in sub and party.sessions.in_store:

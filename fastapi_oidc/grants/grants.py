@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
@@ -203,23 +204,24 @@ class Grants:
         """
         while True:
             seen, _ = await party.sessions.cells.see(key)
-            known, is_own = _token_in(seen.row), not self.requests.is_running(key)
+            known, this = _token_in(seen.row), object()
             if known and needed.is_met_by(known, self._clock.now()):
                 return known
+            work = partial(_obtain_in_turn, party, live, key, seen, obtain)
+            task, first = self.requests.begin(key, this, work)
             try:
-                work = partial(_obtain_in_turn, party, live, key, seen, obtain)
-                token = await self.requests.run(key, work)
+                token = await asyncio.shield(task)
             except OIDCError as error:
                 is_outage = _is_outage(error)
                 if known and is_outage and needed.is_served_by(known, self._clock.now()):
                     return known
                 # The request of the first caller may have ended, or its copy of the session is
                 # refused; this caller's may not.
-                if is_own or is_outage or not isinstance(error, SessionError):
+                if first is this or is_outage or not isinstance(error, SessionError):
                     raise
             else:
                 # That of a concurrent caller may not meet the need of this one.
-                if is_own or needed.is_met_by(token, self._clock.now()):
+                if first is this or needed.is_met_by(token, self._clock.now()):
                     return token
 
     async def _fresh(self, holder: Holder, needed: Needed) -> Live:

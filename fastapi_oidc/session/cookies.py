@@ -115,7 +115,7 @@ def _derived(secret: bytes, purpose: str) -> bytes:
 SameSite = Literal["lax", "none"]
 
 PENDING_SECONDS: Final = 600
-"""Seconds for which a pending login, with its cookie, or a pending logout is valid."""
+"""Seconds for which a pending login is valid, with its cookie."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _VALUE = re.compile(r"[A-Za-z0-9._~-]*")

@@ -27,6 +27,9 @@ _NO_URL: Final = (
     "percent-encoded, and its driver must be installed"
 )
 
+UNDEFINED_TABLE: Final = "42P01"
+"""The SQLSTATE of PostgreSQL for a table that is missing (PostgreSQL, Appendix A)."""
+
 PURGE_PAUSE: Final = 10.0
 """Minimum number of seconds between two purges by one process. A purge follows a new value."""
 
@@ -175,9 +178,9 @@ class SQLStore(store.Store):
         try:
             return await self._send(statement, values)
         except DBAPIError as error:
-            said = str(error.orig)  # in the words of SQLite or PostgreSQL
-            is_missing = "no such table" in said or ("relation" in said and "not exist" in said)
-            if not is_missing:
+            # PostgreSQL tells it in the server's language; SQLite has no code for it.
+            is_missing = getattr(error.orig, "sqlstate", None) == UNDEFINED_TABLE
+            if not is_missing and "no such table" not in str(error.orig):
                 raise
         await self._create_tables()
         return await self._send(statement, values)

@@ -43,10 +43,9 @@ class TestSingleFlight:
     async def test_callers_share_one_run_and_a_later_one_runs_anew(self) -> None:
         flights, operation = SingleFlight[str, int](), Operation()
         callers = [await begun(flights, operation) for _ in range(100)]
-        assert flights.is_running("one")
+        assert flights.under_way()
         operation.release.set()
         assert await asyncio.gather(*callers) == [1] * 100
-        assert not flights.is_running("one")
         assert not flights.under_way()
         assert await flights.run("one", operation) == 2
 
@@ -73,7 +72,7 @@ class TestSingleFlight:
         caller = await begun(flights, operation)
         caller.cancel()
         await flights.wait(0.001)
-        assert flights.is_running("one")
+        assert flights.under_way()
         operation.release.set()
         async with asyncio.timeout(PATIENCE):
             await flights.wait(PATIENCE)
