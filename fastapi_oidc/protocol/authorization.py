@@ -38,7 +38,7 @@ PROTECTED_PARAMETERS = frozenset(
 )
 """Parameters that `extra_params` must not set, because checks of the response rely on them."""
 
-_RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state", "state")
+_RESPONSE_PARAMETERS = ("code", "error", "error_description", "iss", "session_state")
 _VISIBLE_ASCII = re.compile(r"[ -~]+")
 _REQUEST_URI = re.compile(rf"[!-~]{{1,{MAX_PARAMETER_LENGTH}}}")
 _CODE_VERIFIER = re.compile(r"[A-Za-z0-9\-._~]{43,128}")

@@ -157,7 +157,7 @@ class CompactJWS:
                 signing_input=f"{head}.{payload}".encode("ascii"),
             )
         except ValueError:
-            explanation = "not the three parts of a signed token; an encrypted one has five"
+            explanation = "not three parts (encrypted: five), or alg, kid or typ is not a text"
             raise ProtocolViolation(Code.JWS_MALFORMED, explanation) from None
         # No extensions are supported, so critical ones must be refused (4.1.11).
         if jws.header.crit is not _ABSENT:

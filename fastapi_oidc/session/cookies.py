@@ -224,7 +224,8 @@ class TransactionCookies:
         same_site: SameSite = "lax",
         reserved: int = REFERENCE_BYTES,
     ) -> None:
-        self._sealer, self._names, self._same_site = sealer, names, same_site
+        self._sealer, self._names = sealer, names
+        self._same_site: SameSite = same_site
         self._room = MAXIMUM_COOKIE_BYTES - reserved
 
     def begun(

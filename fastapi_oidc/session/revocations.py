@@ -92,8 +92,7 @@ def keys_of(session: AnySession) -> tuple[str, ...]:
 
 def reason_in(session: AnySession, found: Sequence[bytes]) -> EndReason | None:
     """Why `session` has ended, by the values under its `keys_of`; None if it has not."""
-    reasons = (each.reason_for(session) for each in _naming(session, found))
-    return next((reason for reason in reasons if reason is not None), None)
+    return next(filter(None, (each.reason_for(session) for each in _naming(session, found))), None)
 
 
 def stamps_in(session: AnySession, found: Sequence[bytes]) -> tuple[str, ...]:

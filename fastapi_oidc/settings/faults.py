@@ -32,7 +32,7 @@ def configuration_error(
         codes.add(broken.code)
     explanation = faults[0] if len(faults) == 1 else "\n  ".join(["the settings:", *faults])
     if any(fault.endswith("is missing") for fault in faults):
-        explanation += f"\n  variables are read from the environment and {Path('.env').absolute()}"
+        explanation += f"\n  read: the environment and, by default, {Path('.env').absolute()}"
     code = codes.pop() if len(codes) == 1 else Code.CONFIGURATION_INVALID
     return ConfigurationError(code, explanation, faults=tuple(faults))
 

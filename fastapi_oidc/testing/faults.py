@@ -37,6 +37,7 @@ class Fault(Protocol):
 
     async def happen(self, answer: Answer) -> Response:
         """The response to send in place of the endpoint's."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,9 +197,9 @@ def _unread_guards(call: Any) -> Iterator[Dependency]:
     Of a class it reads `__init__`, and of a decorated function the one that is decorated.
     """
     unread = [vars(call).get("__call__")] if inspect.isclass(call) else []
-    while hasattr(call, "__wrapped__"):
+    while (wrapped := getattr(call, "__wrapped__", None)) is not None:
         unread.append(call)
-        call = call.__wrapped__
+        call = wrapped
     for each in filter(None, unread):
         for declared in _declared(each):
             if isinstance(declared, Depends) and is_a(declared.dependency, Dependency):

@@ -70,7 +70,7 @@ class Root(misuse.Dependency, ABC, Generic[Subject]):
     engine: Engine | None
 
     @abstractmethod
-    async def __call__(self, connection: HTTPConnection, /) -> Subject:
+    def __call__(self, connection: HTTPConnection, /) -> misuse.Call[Subject]:
         """What the guard checks."""
 
 
@@ -261,7 +261,7 @@ def with_role(role: str, root: RequireAuth[Identity]) -> Guard[OIDCSession[Ident
 async def _require_role(role: str, _context: object, _: object, session: OIDCSession[Any]) -> None:
     """Raises SessionError (session.forbidden), ConfigurationError without `roles`."""
     roles: Any = getattr(session.identity, "roles", None)
-    is_list = roles is not None and not isinstance(roles, str | Mapping)
+    is_list = isinstance(roles, Collection) and not isinstance(roles, str | Mapping)
     if others := [each for each in roles if not isinstance(each, str)] if is_list else [roles]:
         kind = type(session.identity).__name__
         raise misconfigured(_NO_ROLES.format(kind, type(others[0]).__name__))

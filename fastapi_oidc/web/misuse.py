@@ -210,7 +210,9 @@ def require_kind(argument: str, given: object, *kinds: type) -> None:
 
 def require_takes(name: str, callback: Any, *given: type) -> None:
     """Raise ConfigurationError for a callback that cannot be called with values of these types."""
-    if callback is not None and not callable(callback):
+    if callback is None:
+        return
+    if not callable(callback):
         raise misconfigured(f"{name} is a function, not {type(callback).__name__}")
     try:
         taken = inspect.signature(callback, follow_wrapped=False)

@@ -108,7 +108,7 @@ def announce_refusal(context: RequestContext, error: OIDCError) -> None:
         # The query may have a token, and need not be UTF-8, as Starlette expects.
         error.details["websocket"] = URL(scope={**context.scope, "query_string": b""})
     if (is_websocket or error.code not in FIRST_VISITS) and not error.is_announced:
-        session = context.known and context.known.session
+        session = context.known.session if context.known else None
         party = context.party.serving(session) if session else None
         announcer = party.announcer if party else context.party.sessions.announcer
         announcer.announce(EventName.REQUEST_REFUSED, error)

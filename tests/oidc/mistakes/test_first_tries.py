@@ -244,6 +244,7 @@ NO_TRUTH, NO_LIST = "not True or False", "let resolve_identity return an identit
         (*of_roles(None), f"WithAnything are NoneType: {NO_LIST}"),
         (*of_roles(["viewer", 1]), f"WithAnything are int: {NO_LIST}"),
         (*of_roles({"admin": 1}), f"WithAnything are dict: {NO_LIST}"),
+        (*of_roles(5), f"WithAnything are int: {NO_LIST}"),
     ],
 )
 async def test_a_guard_that_cannot_decide(
